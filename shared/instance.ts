@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import type { InstanceId, StreamId } from './ids.ts';
+import type { Quantiles } from './quantiles.ts';
+import { RoleSchema, type Role } from './vocabulary.ts';
+
+export const INSTANCE_STATES = ['starting', 'up', 'down', 'draining', 'disabled'] as const;
+/** `starting`: not probed yet. `disabled`: kept, but takes no new requests. A failed instance is `down`, never deleted. */
+export type InstanceState = (typeof INSTANCE_STATES)[number];
+
+export const BREAKER_STATES = ['closed', 'open'] as const;
+/** `open`: consecutive failures took the instance out of scheduling until a health probe succeeds. */
+export type BreakerState = (typeof BREAKER_STATES)[number];
+
+/** Where one instance publishes KV-cache events. vLLM: PUB socket at port + data-parallel rank. */
+export const KvEventsConfigSchema = z.object({
+  /** ZMQ endpoint of rank 0, e.g. `tcp://10.0.0.1:5557`. `tcp` ranks use port + rank. */
+  endpoint: z.string().regex(/^(tcp|ipc|inproc):\/\/.+/, 'must start with tcp://, ipc:// or inproc://'),
+  /** ROUTER endpoint for replay, rank 0. Default: none. */
+  replayEndpoint: z.string().regex(/^(tcp|ipc|inproc):\/\/.+/).optional(),
+  /** Byte-prefix filter on frame 0. Default '' = everything. */
+  topic: z.string().default(''),
+  /** Data-parallel ranks to subscribe to. Default 1. */
+  ranks: z.number().int().min(1).max(1024).default(1),
+  /** `bind` for engines whose PUB connects (an endpoint without `*`). Default `connect`. */
+  mode: z.enum(['connect', 'bind']).default('connect'),
+});
+export type KvEventsConfig = z.infer<typeof KvEventsConfigSchema>;
+
+/** What a person or a config file gives to add an instance. */
+export const InstanceSpecSchema = z.object({
+  role: RoleSchema,
+  /** `host:port` or `http(s)://host:port`; IPv6 in brackets. Parsed and normalised by the fleet. */
+  url: z.string().min(1).max(2048),
+  /** Short display name. Default: P0, D1, E2, B3 by role and order. */
+  name: z.string().min(1).max(32).optional(),
+  kvEvents: KvEventsConfigSchema.optional(),
+});
+export type InstanceSpec = z.infer<typeof InstanceSpecSchema>;
+
+/** The last scrape of `/metrics`, reduced. Every field is absent when the engine did not expose it. */
+export interface EngineGauges {
+  readonly scrapedAtUnixMs: number;
+  readonly running?: number;
+  readonly waiting?: number;
+  /** Requests waiting for remote KV or another deferral (`num_requests_waiting_by_reason{reason="deferred"}`). */
+  readonly waitingDeferred?: number;
+  /** 0..1 (`kv_cache_usage_perc`). */
+  readonly kvUsage?: number;
+  readonly blockSize?: number;
+  readonly gpuBlocks?: number;
+  /** Token-weighted, between the last two scrapes that saw queries; 0..1. */
+  readonly prefixHitRate?: number;
+  readonly externalHitRate?: number;
+  readonly promptTokensPerSecond?: number;
+  readonly generationTokensPerSecond?: number;
+  readonly preemptions?: number;
+  /** Totals since engine start (`prompt_tokens_by_source_total`). */
+  readonly promptTokensBySource?: {
+    readonly localCompute?: number;
+    readonly localCacheHit?: number;
+    readonly externalKvTransfer?: number;
+  };
+  readonly nixlExpired?: number;
+  readonly nixlFailedTransfers?: number;
+}
+
+/** Per-instance latency as pdscope observed it, last five minutes. Milliseconds. */
+export interface InstanceLatency {
+  /** Prefill leg: request sent to response complete. */
+  readonly prefillMs?: Quantiles;
+  /** Decode leg: client request received to first chunk (design vocabulary: TTFT). */
+  readonly ttftMs?: Quantiles;
+  readonly itlMs?: Quantiles;
+  readonly tpotMs?: Quantiles;
+  readonly e2elMs?: Quantiles;
+}
+
+export interface InstanceView {
+  readonly id: InstanceId;
+  readonly name: string;
+  readonly role: Role;
+  /** Origin, e.g. `http://10.0.0.1:8100`. */
+  readonly url: string;
+  readonly isSimulated: boolean;
+  readonly state: InstanceState;
+  /** Why the state is what it is, in words; absent when there is nothing to say. */
+  readonly stateReason?: string;
+  readonly stateSinceUnixMs: number;
+  readonly breaker: BreakerState;
+  readonly consecutiveFailures: number;
+  readonly models: readonly string[];
+  readonly version?: string;
+  readonly inFlight: number;
+  readonly served: number;
+  readonly failed: number;
+  readonly engine?: EngineGauges;
+  readonly scrapeError?: string;
+  readonly latency: InstanceLatency;
+  /** Streamed output events per second, last 10 s; prefill: prompt tokens/s as reported by responses. */
+  readonly tokensPerSecond?: number;
+  readonly errors5m: number;
+  readonly kvEvents?: KvEventsConfig;
+  readonly streams: readonly StreamId[];
+}

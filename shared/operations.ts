@@ -1,0 +1,164 @@
+/**
+ * The operations registry: every command and query that a person can give, with the schema of its input. One table
+ * drives the buttons, the command palette, the HTTP control API and the command line.
+ * Inputs are validated where they enter the engine; outputs are the engine's own objects and are typed only.
+ */
+import { z } from 'zod';
+import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
+import { InstanceSpecSchema, type InstanceView } from './instance.ts';
+import type { KvBlockView, ResidentCount } from './kv.ts';
+import type { Quantiles } from './quantiles.ts';
+import type { RequestDetail } from './request.ts';
+import type { EngineState } from './state.ts';
+import { ConnectorNameSchema, PolicyNameSchema } from './vocabulary.ts';
+
+/** What probing an address found out, before anything joins. */
+export interface ProbeResult {
+  readonly url: string;
+  readonly isReachable: boolean;
+  readonly isHealthy: boolean;
+  readonly models: readonly string[];
+  readonly version?: string;
+  readonly maxModelLen?: number;
+  readonly roundTripMs?: number;
+  /** Why it cannot join, in words that say what to do; absent when it can. */
+  readonly problem?: string;
+  /** True when `force` overrides `problem` (another model, unhealthy). */
+  readonly canForce: boolean;
+}
+
+export const SERIES_METRICS = [
+  'prefillMs', 'ttftMs', 'itlMs', 'tpotMs', 'e2elMs', 'inFlight', 'tokensPerSecond', 'errors', 'requests', 'kvUsage',
+] as const;
+export type SeriesMetric = (typeof SERIES_METRICS)[number];
+
+/** One instance's series. Distributions carry p50/p95/p99 and n; gauges carry `value`. A step without samples is absent. */
+export interface SeriesPoint {
+  readonly atUnixMs: number;
+  readonly value?: number;
+  readonly n?: number;
+  readonly p50?: number;
+  readonly p95?: number;
+  readonly p99?: number;
+}
+export interface Series {
+  readonly instance: InstanceId;
+  readonly instanceName: string;
+  readonly metric: SeriesMetric;
+  /** Over the whole window, merged; absent without samples. */
+  readonly whole?: Quantiles;
+  readonly points: readonly SeriesPoint[];
+}
+
+export interface ResidentPage {
+  readonly blocks: readonly KvBlockView[];
+  readonly matching: number;
+  readonly total: number;
+  readonly byStream: readonly { readonly stream: StreamId; readonly instanceName: string; readonly resident: readonly ResidentCount[] }[];
+  /** Blocks not tracked because the table was full. */
+  readonly evicted: number;
+}
+
+/** Faults of a simulated instance, on demand. */
+export const SIM_FAULTS = [
+  'none', 'refuse', 'hang', 'slow', 'error-500', 'reset-mid-stream', 'empty-200', 'event-gap', 'restart', 'drop-lease',
+] as const;
+export type SimFault = (typeof SIM_FAULTS)[number];
+
+const byId = z.object({ id: InstanceIdSchema });
+
+/** Input schemas by operation name. */
+export const OPERATION_INPUTS = {
+  'state.get': z.object({}),
+  'instance.probe': InstanceSpecSchema,
+  'instance.add': InstanceSpecSchema.extend({ force: z.boolean().default(false) }),
+  'instance.drain': byId.extend({
+    /** Remove once empty. Default true. */
+    thenRemove: z.boolean().default(true),
+  }),
+  'instance.enable': byId,
+  'instance.disable': byId,
+  'instance.remove': byId.extend({
+    /** Remove even while requests are in flight (they are cancelled). Default false: refused with the count. */
+    force: z.boolean().default(false),
+  }),
+  'policy.set': z.object({ policy: PolicyNameSchema }),
+  'connector.set': z.object({ connector: ConnectorNameSchema }),
+  'capture.set': z.object({ isOn: z.boolean() }),
+  'requests.get': z.object({ id: RecordIdSchema }),
+  'requests.clear': z.object({}),
+  'kv.blocks': z.object({
+    stream: StreamIdSchema.optional(),
+    medium: z.string().max(64).optional(),
+    /** Hex prefix of a block hash. */
+    hash: z.string().regex(/^[0-9a-fA-F]*$/).max(128).optional(),
+    limit: z.number().int().min(1).max(2000).default(200),
+  }),
+  'kv.clear': z.object({}),
+  'series.query': z.object({
+    metrics: z.array(z.enum(SERIES_METRICS)).min(1).max(10),
+    instances: z.array(InstanceIdSchema).max(256).optional(),
+    /** How far back, seconds. */
+    windowS: z.number().int().min(10).max(900).default(300),
+    /** Bucket length, seconds. */
+    stepS: z.number().int().min(1).max(60).default(2),
+  }),
+  'sim.fault': byId.extend({
+    fault: z.enum(SIM_FAULTS),
+    /** Batches to skip (`event-gap`), delay factor (`slow`). Default by fault. */
+    amount: z.number().positive().max(1e6).optional(),
+  }),
+  'sim.traffic': z.object({ requestsPerSecond: z.number().min(0).max(2000) }),
+} as const;
+
+export type OperationName = keyof typeof OPERATION_INPUTS;
+export type OperationInput<N extends OperationName> = z.input<(typeof OPERATION_INPUTS)[N]>;
+export type ParsedOperationInput<N extends OperationName> = z.output<(typeof OPERATION_INPUTS)[N]>;
+
+export interface OperationOutputs {
+  'state.get': EngineState;
+  'instance.probe': ProbeResult;
+  'instance.add': InstanceView;
+  'instance.drain': InstanceView;
+  'instance.enable': InstanceView;
+  'instance.disable': InstanceView;
+  'instance.remove': { readonly removed: InstanceId; readonly cancelled: number };
+  'policy.set': { readonly policy: string };
+  'connector.set': { readonly connector: string };
+  'capture.set': { readonly isOn: boolean };
+  'requests.get': RequestDetail;
+  'requests.clear': { readonly cleared: number };
+  'kv.blocks': ResidentPage;
+  'kv.clear': { readonly cleared: number };
+  'series.query': { readonly nowUnixMs: number; readonly windowS: number; readonly stepS: number; readonly series: readonly Series[] };
+  'sim.fault': { readonly instance: InstanceId; readonly fault: SimFault };
+  'sim.traffic': { readonly requestsPerSecond: number };
+}
+
+export interface OperationInfo {
+  readonly title: string;
+  /** `query` changes nothing; `destructive` is confirmed once by whoever drives it. */
+  readonly kind: 'query' | 'command' | 'destructive';
+  readonly summary: string;
+}
+
+/** What each operation is called and does, for palettes and help. */
+export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
+  'state.get': { title: 'Engine state', kind: 'query', summary: 'All gauges of the engine, fleet and streams.' },
+  'instance.probe': { title: 'Probe instance', kind: 'query', summary: 'Ask an address for health, models and version without adding it.' },
+  'instance.add': { title: 'Add instance', kind: 'command', summary: 'Probe an instance and let it join the fleet.' },
+  'instance.drain': { title: 'Drain instance', kind: 'command', summary: 'Send no new requests, wait for those in flight, then remove.' },
+  'instance.enable': { title: 'Enable instance', kind: 'command', summary: 'Take new requests again (also stops a drain).' },
+  'instance.disable': { title: 'Disable instance', kind: 'command', summary: 'Keep the instance but send it no new requests.' },
+  'instance.remove': { title: 'Remove instance', kind: 'destructive', summary: 'Take the instance out; refused while requests are in flight unless forced.' },
+  'policy.set': { title: 'Set policy', kind: 'command', summary: 'Choose how instances are picked, for new requests.' },
+  'connector.set': { title: 'Set connector', kind: 'command', summary: 'Choose the P/D protocol, for new requests.' },
+  'capture.set': { title: 'Capture bodies', kind: 'command', summary: 'Keep request and response bodies of new requests (capped).' },
+  'requests.get': { title: 'Request detail', kind: 'query', summary: 'Everything recorded about one request.' },
+  'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },
+  'kv.blocks': { title: 'Resident blocks', kind: 'query', summary: 'Blocks resident per stream and medium.' },
+  'kv.clear': { title: 'Clear KV events', kind: 'destructive', summary: 'Forget the listed KV events (not the resident blocks).' },
+  'series.query': { title: 'Time series', kind: 'query', summary: 'Merged per-instance series of the last 15 minutes.' },
+  'sim.fault': { title: 'Inject fault', kind: 'command', summary: 'Make a simulated instance misbehave.' },
+  'sim.traffic': { title: 'Set demo traffic', kind: 'command', summary: 'Offered load of the demo, requests per second.' },
+};

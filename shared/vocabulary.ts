@@ -1,0 +1,55 @@
+/**
+ * The field's words, as types. Every other module of the contract builds on these; a name that is not here
+ * should not appear in a view.
+ */
+import { z } from 'zod';
+
+export const ROLES = ['encode', 'prefill', 'decode', 'both'] as const;
+export const RoleSchema = z.enum(ROLES);
+/** What an instance may serve. `both` takes prefill and decode legs. */
+export type Role = z.infer<typeof RoleSchema>;
+
+export const LEG_KINDS = ['encode', 'prefill', 'decode'] as const;
+export const LegKindSchema = z.enum(LEG_KINDS);
+/** One upstream call of a request. */
+export type LegKind = z.infer<typeof LegKindSchema>;
+
+export const CONNECTORS = ['plain', 'nixl'] as const;
+export const ConnectorNameSchema = z.enum(CONNECTORS);
+/** The P/D protocol in use. */
+export type ConnectorName = z.infer<typeof ConnectorNameSchema>;
+
+export const POLICIES = ['round-robin', 'random', 'least-in-flight', 'power-of-two'] as const;
+export const PolicyNameSchema = z.enum(POLICIES);
+/** How an instance of a role is chosen for a leg. */
+export type PolicyName = z.infer<typeof PolicyNameSchema>;
+
+export const APIS = ['chat', 'completions'] as const;
+export const ApiSchema = z.enum(APIS);
+/** Which OpenAI route a request came in on. */
+export type Api = z.infer<typeof ApiSchema>;
+
+export const API_PATHS: Readonly<Record<Api, string>> = {
+  chat: '/v1/chat/completions',
+  completions: '/v1/completions',
+};
+
+/** Phases of a request, in the order they can occur. One hue each, everywhere. */
+export const PHASES = [
+  'proxy',
+  'encode',
+  'prefill-queue',
+  'prefill-compute',
+  'prefill',
+  'handoff',
+  'decode-queue',
+  'kv-wait',
+  'first-step',
+  'unattributed',
+  'decode',
+] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** Events of vLLM's KV-cache stream, plus what pdscope itself notices about a stream. */
+export const KV_ROW_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'gap', 'restart', 'error'] as const;
+export type KvRowKind = (typeof KV_ROW_KINDS)[number];
