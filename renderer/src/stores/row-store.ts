@@ -1,0 +1,166 @@
+/**
+ * The rows of one subscription: requests or KV events, filtered by the engine.
+ *
+ * Invariants: rows and counters of a view are of the same instant; pausing freezes what is shown while the bounded
+ * buffer goes on recording, and says how much it took; a filter change keeps the old rows until the new snapshot is here,
+ * so that the table never flashes empty.
+ */
+import type { PdscopeError } from '#shared/errors.ts';
+import type { ChannelData, RowCounters } from '#shared/wire.ts';
+import type { Subscription, Transport } from '../transport/transport.ts';
+import { FlushScheduler } from './flush-scheduler.ts';
+import { RowBuffer } from './row-buffer.ts';
+
+export type RowChannel = 'requests' | 'kv';
+export type RowOf<C extends RowChannel> = ChannelData[C]['rows'][number];
+
+export type RowsStatus =
+  /** Subscribed, the first snapshot is on its way. */
+  | 'loading'
+  | 'live'
+  /** Recording, not showing. */
+  | 'paused'
+  /** No connection; the rows are what was known when it broke. */
+  | 'disconnected'
+  /** The engine would not serve this filter; see `error`. */
+  | 'rejected';
+
+export interface RowsView<Row> {
+  /** Oldest first. The array is a new one whenever anything in it changed. */
+  readonly rows: readonly Row[];
+  /** The engine's counters at the moment of `rows`; absent before the first snapshot. */
+  readonly counters: RowCounters | undefined;
+  /** Matching rows that the engine recorded but did not send, because they came too fast. */
+  readonly omitted: number;
+  /** Deltas left out by the host because this page was slow. */
+  readonly skippedSnapshots: number;
+  /** Times a hole in the sequence made the page start again. */
+  readonly resyncs: number;
+  readonly status: RowsStatus;
+  readonly error: PdscopeError | undefined;
+  /** While paused: what arrived since, and the room there is. Beyond `capacity` the oldest go. */
+  readonly paused: { readonly arrived: number; readonly held: number; readonly capacity: number } | undefined;
+}
+
+export class RowStore<C extends RowChannel> {
+  readonly #transport: Transport;
+  readonly #channel: C;
+  readonly #limit: number;
+  readonly #buffer: RowBuffer<RowOf<C>>;
+  readonly #listeners = new Set<() => void>();
+  readonly #scheduler = new FlushScheduler(() => this.#publish());
+  #subscription: Subscription | undefined;
+  #counters: RowCounters | undefined;
+  #omitted = 0;
+  /** Skips of earlier subscriptions plus those of the present one. */
+  #skippedBefore = 0;
+  #skippedNow = 0;
+  #resyncs = 0;
+  #status: Exclude<RowsStatus, 'paused'> = 'loading';
+  #error: PdscopeError | undefined;
+  #pause: { arrived: number; readonly frozen: RowsView<RowOf<C>> } | undefined;
+  #view: RowsView<RowOf<C>>;
+
+  constructor(transport: Transport, channel: C, limit: number) {
+    this.#transport = transport;
+    this.#channel = channel;
+    this.#limit = limit;
+    this.#buffer = new RowBuffer<RowOf<C>>(limit);
+    this.#view = this.#liveView();
+  }
+
+  readonly get = (): RowsView<RowOf<C>> => this.#view;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  };
+
+  /** Subscribes with this filter, replacing an earlier subscription. */
+  open(filter: string): void {
+    this.#subscription?.close();
+    this.#status = 'loading';
+    this.#error = undefined;
+    this.#skippedBefore += this.#skippedNow;
+    this.#skippedNow = 0;
+    this.#subscription = this.#transport.subscribe(
+      this.#channel,
+      { filter, limit: this.#limit },
+      {
+        onSnapshot: (data, { skipped }) => {
+          this.#buffer.clear();
+          this.#status = 'live';
+          this.#skippedNow = skipped;
+          this.#apply(data);
+        },
+        onDelta: (data) => this.#apply(data),
+        onRejected: (error) => {
+          this.#status = 'rejected';
+          this.#error = error;
+          this.#scheduler.request();
+        },
+        onStale: (why) => {
+          if (why === 'resync') this.#resyncs += 1;
+          else this.#status = 'disconnected';
+          this.#skippedBefore += this.#skippedNow;
+          this.#skippedNow = 0;
+          this.#scheduler.request();
+        },
+      },
+    );
+    this.#scheduler.request();
+  }
+
+  close(): void {
+    this.#subscription?.close();
+    this.#subscription = undefined;
+    this.#scheduler.cancel();
+  }
+
+  setPaused(isPaused: boolean): void {
+    if (isPaused === (this.#pause !== undefined)) return;
+    this.#pause = isPaused ? { arrived: 0, frozen: this.#liveView() } : undefined;
+    this.#publish();
+  }
+
+  #apply(data: ChannelData[C]): void {
+    if (data.cleared === true) this.#buffer.clear();
+    const rows = data.rows as readonly RowOf<C>[];
+    const added = this.#buffer.upsert(rows);
+    if (this.#pause !== undefined) this.#pause.arrived += added;
+    this.#counters = data.counters;
+    this.#omitted += data.omitted;
+    this.#scheduler.request();
+  }
+
+  #liveView(): RowsView<RowOf<C>> {
+    return {
+      rows: this.#buffer.toArray(),
+      counters: this.#counters,
+      omitted: this.#omitted,
+      skippedSnapshots: this.#skippedBefore + this.#skippedNow,
+      resyncs: this.#resyncs,
+      status: this.#status,
+      error: this.#error,
+      paused: undefined,
+    };
+  }
+
+  #publish(): void {
+    this.#view = this.#pause === undefined ? this.#liveView() : this.#pausedView(this.#pause);
+    for (const listener of this.#listeners) listener();
+  }
+
+  #pausedView(pause: { readonly arrived: number; readonly frozen: RowsView<RowOf<C>> }): RowsView<RowOf<C>> {
+    return {
+      ...pause.frozen,
+      resyncs: this.#resyncs,
+      skippedSnapshots: this.#skippedBefore + this.#skippedNow,
+      status: this.#status === 'live' ? 'paused' : this.#status,
+      error: this.#error,
+      paused: { arrived: pause.arrived, held: Math.min(pause.arrived, this.#buffer.size), capacity: this.#buffer.capacity },
+    };
+  }
+}
