@@ -1,0 +1,52 @@
+/** The application menu, as a template: roles for what the system knows, and the views under Ctrl/Cmd+1..9. */
+import type { MenuItemConstructorOptions } from 'electron';
+
+/** Views of the page, in the order of its rail. Ids are those of the page's address (`#/<id>`). */
+export const MENU_VIEWS = [
+  { id: 'overview', label: 'Overview' },
+  { id: 'requests', label: 'Requests' },
+  { id: 'kv-events', label: 'KV events' },
+  { id: 'instances', label: 'Instances' },
+] as const;
+
+export interface MenuActions {
+  readonly showView: (id: string) => void;
+  /** Puts the base URL for clients on the clipboard. */
+  readonly copyProxyUrl: () => void;
+}
+
+export function menuTemplate(platform: NodeJS.Platform, actions: MenuActions): MenuItemConstructorOptions[] {
+  const isMac = platform === 'darwin';
+  const views: MenuItemConstructorOptions[] = MENU_VIEWS.map(({ id, label }, index) => ({
+    label,
+    accelerator: `CommandOrControl+${index + 1}`,
+    click: () => actions.showView(id),
+  }));
+  return [
+    ...(isMac ? [{ role: 'appMenu' } as const] : []),
+    {
+      label: '&File',
+      submenu: [
+        { label: 'Copy Proxy URL', accelerator: 'CommandOrControl+Shift+U', click: () => actions.copyProxyUrl() },
+        { type: 'separator' },
+        isMac ? { role: 'close' } : { role: 'quit' },
+      ],
+    },
+    { role: 'editMenu' },
+    {
+      label: '&View',
+      submenu: [
+        ...views,
+        { type: 'separator' },
+        { role: 'resetZoom' },
+        { role: 'zoomIn' },
+        { role: 'zoomOut' },
+        { role: 'togglefullscreen' },
+        { type: 'separator' },
+        { role: 'reload' },
+        { role: 'toggleDevTools' },
+      ],
+    },
+    { role: 'windowMenu' },
+  ];
+}
