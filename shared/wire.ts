@@ -47,8 +47,17 @@ export interface RowCounters {
 
 export interface ChannelData {
   state: { readonly state: EngineState };
-  /** Upserts by `id`, oldest first. `removed` after a clear. */
-  requests: { readonly rows: readonly RequestRow[]; readonly counters: RowCounters; readonly omitted: number; readonly cleared?: boolean };
+  /**
+   * Upserts by `n`, in order of their last change. `cleared`: everything sent before is void. `unmatched`: running numbers
+   * (`n`) of rows that were sent before, have changed, and no longer match the filter; the subscriber drops them.
+   */
+  requests: {
+    readonly rows: readonly RequestRow[];
+    readonly counters: RowCounters;
+    readonly omitted: number;
+    readonly cleared?: boolean;
+    readonly unmatched?: readonly number[];
+  };
   /** Appended rows, oldest first. `omitted`: matching rows of this delta that were not sent. */
   kv: { readonly rows: readonly KvRow[]; readonly counters: RowCounters; readonly omitted: number; readonly cleared?: boolean };
 }
