@@ -1,0 +1,84 @@
+import type { ReactElement } from 'react';
+import { useEngineSelector } from '../stores/engine-context.tsx';
+import { useConnection } from '../transport/transport-context.tsx';
+import type { ConnectionState } from '../transport/transport.ts';
+import { formatCompact, formatRate } from '../ui/format.ts';
+import { StateMark, type Tone } from '../ui/state-mark.tsx';
+import { formatHash, switchView, type ViewId } from '../url/url-state.ts';
+import { useUrlState } from '../url/use-url-state.ts';
+import classes from './shell.module.css';
+import { ThemeSwitch } from './theme-switch.tsx';
+
+export const VIEW_TITLES: Readonly<Record<ViewId, string>> = {
+  overview: 'Overview',
+  requests: 'Requests',
+  'kv-events': 'KV events',
+  instances: 'Instances',
+};
+
+/** Views with their live figures, the simulated mark, the connection. */
+export function LeftRail(): ReactElement {
+  const [url, setUrl] = useUrlState();
+  const figures = useEngineSelector((engine) => ({
+    requests: engine === undefined ? undefined : formatCompact(engine.rings.requests.total),
+    'kv-events': engine === undefined ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
+    instances: engine === undefined ? undefined : formatCompact(engine.instances.length),
+    overview: undefined,
+    isSimulated: engine !== undefined && (engine.simulation !== undefined || engine.instances.some((instance) => instance.isSimulated)),
+  }));
+
+  return (
+    <nav className={classes.rail} aria-label="Views">
+      <div className={classes.brand}>
+        <strong>pdscope</strong> <span className={classes.brandRest}>P/D</span>
+      </div>
+      <ul className={classes.railList}>
+        {(Object.keys(VIEW_TITLES) as ViewId[]).map((view) => (
+          <li key={view}>
+            <a
+              className={classes.railLink}
+              href={formatHash(switchView(url, view, undefined))}
+              aria-current={url.view === view ? 'page' : undefined}
+              onClick={(event) => {
+                if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+                event.preventDefault();
+                setUrl({ view });
+              }}
+            >
+              <span>{VIEW_TITLES[view]}</span>
+              <span className={classes.railFigure}>{figures[view]}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {figures.isSimulated && (
+        <div className={classes.simulated} title="The instances and their traffic come from pdscope's own simulator; the sockets are real.">
+          Simulated cluster
+        </div>
+      )}
+      <div className={classes.railFoot}>
+        <ConnectionMark />
+        <ThemeSwitch />
+      </div>
+    </nav>
+  );
+}
+
+const PHASE_MARKS: Readonly<Record<ConnectionState['phase'], readonly [Tone, string]>> = {
+  open: ['ok', 'engine connected'],
+  connecting: ['busy', 'connecting …'],
+  waiting: ['error', 'disconnected'],
+  refused: ['error', 'refused'],
+};
+
+function ConnectionMark(): ReactElement {
+  const connection = useConnection();
+  const [tone, word] = PHASE_MARKS[connection.phase];
+  const title =
+    connection.phase === 'open' ? `pdscope ${connection.version}, ${connection.host} engine` : 'reason' in connection ? connection.reason : undefined;
+  return (
+    <StateMark tone={tone} title={title}>
+      {word}
+    </StateMark>
+  );
+}

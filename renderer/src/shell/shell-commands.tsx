@@ -1,0 +1,88 @@
+import { useMantineColorScheme } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { spotlight } from '@mantine/spotlight';
+import { useMemo } from 'react';
+import { errorMessage } from '#shared/errors.ts';
+import { OPERATION_INFO, type OperationInput, type OperationName } from '#shared/operations.ts';
+import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
+import { useEngineSelector } from '../stores/engine-context.tsx';
+import { useTransport } from '../transport/transport-context.tsx';
+import type { Transport } from '../transport/transport.ts';
+import { VIEWS } from '../url/url-state.ts';
+import { useUrlState } from '../url/use-url-state.ts';
+import { useCommands, type Command } from './commands.ts';
+import { VIEW_TITLES } from './left-rail.tsx';
+
+const TRAFFIC_STEPS = [0, 2, 10, 50] as const;
+
+/** Registers what works in every view: navigation, themes, and the operations that need no form. Renders nothing. */
+export function ShellCommands({ onShowShortcuts }: { readonly onShowShortcuts: () => void }): undefined {
+  const transport = useTransport();
+  const [, setUrl] = useUrlState();
+  const { setColorScheme } = useMantineColorScheme();
+  const instances = useEngineSelector((engine) => engine?.instances.map((instance) => `${instance.id} ${instance.name}`).join('\n') ?? '');
+  const isSimulated = useEngineSelector((engine) => engine?.simulation !== undefined);
+  const proxyUrl = useEngineSelector((engine) => engine?.proxyUrl);
+
+  const navigation = useMemo<readonly Command[]>(
+    () => [
+      ...VIEWS.map((view, index) => ({
+        id: `view.${view}`, title: VIEW_TITLES[view], group: 'Go to', hotkey: String(index + 1), run: () => setUrl({ view }),
+      })),
+      { id: 'palette', title: 'Command palette', group: 'General', hotkey: 'mod+K', isGlobal: true, isKeyOnly: true, run: () => spotlight.toggle() },
+      { id: 'shortcuts', title: 'Keyboard shortcuts', group: 'General', hotkey: 'shift+?', run: onShowShortcuts },
+      { id: 'theme.auto', title: 'Theme: system', group: 'General', run: () => setColorScheme('auto') },
+      { id: 'theme.light', title: 'Theme: light', group: 'General', run: () => setColorScheme('light') },
+      { id: 'theme.dark', title: 'Theme: dark', group: 'General', run: () => setColorScheme('dark') },
+    ],
+    [setUrl, setColorScheme, onShowShortcuts],
+  );
+
+  const engineCommands = useMemo<readonly Command[]>(
+    () => [
+      ...(proxyUrl === undefined
+        ? []
+        : [{ id: 'copy.base-url', title: 'Copy base URL', description: proxyUrl, group: 'General', run: () => void navigator.clipboard.writeText(proxyUrl) }]),
+      ...POLICIES.map((policy) => fromOperation(transport, 'policy.set', { policy }, policy)),
+      ...CONNECTORS.map((connector) => fromOperation(transport, 'connector.set', { connector }, connector)),
+      fromOperation(transport, 'capture.set', { isOn: true }, 'on'),
+      fromOperation(transport, 'capture.set', { isOn: false }, 'off'),
+      ...(isSimulated ? TRAFFIC_STEPS.map((rate) => fromOperation(transport, 'sim.traffic', { requestsPerSecond: rate }, `${rate} requests/s`)) : []),
+    ],
+    [transport, isSimulated, proxyUrl],
+  );
+
+  const instanceCommands = useMemo<readonly Command[]>(
+    () => [
+      {
+        id: 'instance.add', title: OPERATION_INFO['instance.add'].title, description: OPERATION_INFO['instance.add'].summary,
+        group: 'Instances', run: () => setUrl({ view: 'instances', selection: 'new' }),
+      },
+      ...instances.split('\n').filter((line) => line !== '').map((line) => {
+        const [id = '', name = id] = line.split(' ');
+        return { id: `instance.${id}`, title: `Open ${name}`, group: 'Instances', run: () => setUrl({ view: 'instances', selection: id }) };
+      }),
+    ],
+    [instances, setUrl],
+  );
+
+  useCommands(navigation);
+  useCommands(instanceCommands);
+  useCommands(engineCommands);
+  return undefined;
+}
+
+function fromOperation<N extends OperationName>(transport: Transport, name: N, input: OperationInput<N>, choice: string): Command {
+  const info = OPERATION_INFO[name];
+  const title = `${info.title}: ${choice}`;
+  return { id: `${name}.${choice}`, title, description: info.summary, group: 'Engine', run: () => void runAndTell(transport, name, input, title) };
+}
+
+async function runAndTell<N extends OperationName>(transport: Transport, name: N, input: OperationInput<N>, title: string): Promise<void> {
+  try {
+    await transport.call(name, input);
+    notifications.show({ title, message: 'Done.' });
+  } catch (error) {
+    notifications.show({ title, message: errorMessage(error), color: 'red', autoClose: 10_000 });
+  }
+}

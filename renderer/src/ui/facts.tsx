@@ -1,0 +1,19 @@
+import { Fragment, type ReactElement, type ReactNode } from 'react';
+import classes from './ui.module.css';
+
+/** Name and value pairs. A pair whose value is undefined is left out. */
+export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }): ReactElement {
+  return (
+    <dl className={classes.facts}>
+      {facts.map(
+        ([name, value]) =>
+          value !== undefined && (
+            <Fragment key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </Fragment>
+          ),
+      )}
+    </dl>
+  );
+}
