@@ -20,6 +20,8 @@ export interface RowFeed<Row> {
    */
   snapshot(): Generator<undefined, RowFrame<Row>, undefined>;
   delta(): RowFrame<Row> | undefined;
+  /** Whether `delta` would answer a frame. */
+  hasNews(): boolean;
 }
 
 export interface RowFeedOptions<Row> {
