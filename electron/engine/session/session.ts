@@ -133,14 +133,10 @@ export function createSession(engine: SessionEngine, sink: SessionSink, options:
 
   function open(message: SubscribeMessage): Subscription {
     const common = { message, send, isBehind, fail: (error: unknown) => fail(message.sub, error) };
-    switch (message.channel) {
-      case 'state':
-        return openSubscription({ ...common, channel: 'state', state: () => engine.state() });
-      case 'requests':
-        return openSubscription({ ...common, channel: 'requests', log: engine.requests, filter: compile(message.filter, REQUEST_FILTER_FIELDS) });
-      case 'kv':
-        return openSubscription({ ...common, channel: 'kv', log: engine.kv, filter: compile(message.filter, KV_FILTER_FIELDS) });
-    }
+    const { channel, filter } = message;
+    if (channel === 'state') return openSubscription({ ...common, channel, state: () => engine.state() });
+    if (channel === 'requests') return openSubscription({ ...common, channel, log: engine.requests, filter: compile(filter, REQUEST_FILTER_FIELDS) });
+    return openSubscription({ ...common, channel, log: engine.kv, filter: compile(filter, KV_FILTER_FIELDS) });
   }
 
   const { version, host, simulation } = engine.state();

@@ -39,14 +39,9 @@ export type SubscriptionInit = Common &
   );
 
 export function openSubscription(init: SubscriptionInit): Subscription {
-  switch (init.channel) {
-    case 'state':
-      return stateSubscription(init, init.state);
-    case 'requests':
-      return rowSubscription(init, 'requests', new UpsertFeed<RequestRow>(feedOptions(init)));
-    case 'kv':
-      return rowSubscription(init, 'kv', new AppendFeed<KvRow>(feedOptions(init)));
-  }
+  if (init.channel === 'state') return stateSubscription(init, init.state);
+  if (init.channel === 'requests') return rowSubscription(init, 'requests', new UpsertFeed<RequestRow>(feedOptions(init)));
+  return rowSubscription(init, 'kv', new AppendFeed<KvRow>(feedOptions(init)));
 }
 
 function feedOptions<Row>(init: Common & { readonly log: RowLog<Row>; readonly filter: ((row: Row) => boolean) | undefined }) {
@@ -106,7 +101,7 @@ function stateSubscription(init: Common, state: () => EngineState): Subscription
   };
 }
 
-function rowSubscription<C extends 'requests' | 'kv', Row>(init: Common, channel: C, feed: RowFeed<Row>): Subscription {
+function rowSubscription<Row>(init: Common, channel: 'requests' | 'kv', feed: RowFeed<Row>): Subscription {
   const frames = new FrameSequence(init, channel);
   let isScanning = false;
   let isClosed = false;
@@ -115,7 +110,7 @@ function rowSubscription<C extends 'requests' | 'kv', Row>(init: Common, channel
     if (isClosed) return;
     const step = steps.next();
     isScanning = step.done !== true;
-    if (step.done === true) frames.snapshot(step.value as unknown as ChannelData[C]);
+    if (step.done === true) frames.snapshot(step.value as unknown as ChannelData[typeof channel]);
     // A turn of the event loop between slices: tokens that arrived meanwhile go first.
     else setImmediate(() => continueScan(steps));
   }
@@ -142,7 +137,7 @@ function rowSubscription<C extends 'requests' | 'kv', Row>(init: Common, channel
         return;
       }
       const delta = feed.delta();
-      if (delta !== undefined) frames.delta(delta as unknown as ChannelData[C]);
+      if (delta !== undefined) frames.delta(delta as unknown as ChannelData[typeof channel]);
     },
     close() {
       isClosed = true;
