@@ -47,6 +47,7 @@ export default defineConfig({
       outDir: resolve(out, 'renderer'),
       emptyOutDir: true,
       sourcemap: true,
+      manifest: true,
       // Not Electron's Chromium only: the headless host serves the same files to any current browser.
       target: 'es2023',
       minify: 'oxc',

@@ -1,0 +1,34 @@
+/** Browser tests of the built page against the headless host, and tests of the desktop app where Electron can run. */
+import { defineConfig } from '@playwright/test';
+import { findChromium } from './scripts/lib/chromium.mjs';
+
+const executablePath = findChromium();
+
+export default defineConfig({
+  outputDir: 'test-results/playwright',
+  // Each worker runs a whole demo cluster beside its browser: more of them starve each other on two cores.
+  workers: 1,
+  fullyParallel: false,
+  forbidOnly: process.env['CI'] !== undefined,
+  retries: 0,
+  timeout: 60_000,
+  expect: { timeout: 10_000 },
+  reporter: 'list',
+  projects: [
+    {
+      name: 'e2e',
+      testDir: 'test/e2e',
+      use: {
+        browserName: 'chromium',
+        viewport: { width: 1440, height: 900 },
+        trace: 'retain-on-failure',
+        screenshot: 'only-on-failure',
+        launchOptions: {
+          ...(executablePath !== undefined && { executablePath }),
+          args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+        },
+      },
+    },
+    { name: 'desktop', testDir: 'test/desktop-e2e' },
+  ],
+});
