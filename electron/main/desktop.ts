@@ -4,6 +4,7 @@
  * imports the real module.
  */
 import type * as Electron from 'electron';
+import type { Session, SessionSink } from '#engine/session/session.ts';
 import { IPC_CONNECT, IPC_PORT, IPC_VIEW } from '#shared/desktop-port.ts';
 import { errorMessage } from '#shared/errors.ts';
 import { APP_SCHEME_PRIVILEGES, createAppProtocol } from './app-protocol.ts';
@@ -11,7 +12,7 @@ import { hardenContents, hardenSession } from './hardening.ts';
 import { menuTemplate } from './menu.ts';
 import { APP_ORIGIN, APP_SCHEME, devOrigin, isTrustedFrame } from './origins.ts';
 import { installCleanQuit, quitOnSignals, type SignalSource } from './quit.ts';
-import { attachSessionPort, type FrameSink, type PortSession } from './session-port.ts';
+import { attachSessionPort } from './session-port.ts';
 import { loadWindowState, placeWindow, saveWindowState } from './window-state.ts';
 import { reloadAfterCrash, watchWindowState, windowOptions } from './window.ts';
 
@@ -22,7 +23,7 @@ export type ElectronApi = Pick<
 
 /** What the desktop needs of an engine. */
 export interface DesktopEngine {
-  openSession(sink: FrameSink): PortSession;
+  openSession(sink: SessionSink): Session;
   /** Base URL for clients; undefined when the proxy is not listening. */
   proxyUrl(): string | undefined;
   close(): Promise<void>;

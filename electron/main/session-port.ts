@@ -4,21 +4,9 @@
  */
 import type { MessagePortMain } from 'electron';
 import { z } from 'zod';
+import type { Session, SessionSink } from '#engine/session/session.ts';
 import type { ClientFrame, HostFrame } from '#shared/desktop-port.ts';
 import type { HostMessage } from '#shared/wire.ts';
-
-/** What a session writes to; the one of electron/engine/session. */
-export interface FrameSink {
-  send(message: HostMessage): void;
-  /** Bytes sent that the other side has not taken yet. */
-  bufferedBytes(): number;
-}
-
-/** What a session takes from its host; the one of electron/engine/session. */
-export interface PortSession {
-  receive(message: unknown): void;
-  close(): void;
-}
 
 /** The preload is ours, but the page behind it is treated as a stranger: the engine validates `message` itself. */
 const ClientFrameSchema = z.union([z.object({ ack: z.number().int().nonnegative() }), z.object({ message: z.unknown() })]);
@@ -32,7 +20,7 @@ const ROW_BYTES = 1024;
 const STATE_BYTES = 16_384;
 
 /** Connects a port and a session until either ends. Answers what ends both. */
-export function attachSessionPort(port: MessagePortMain, openSession: (sink: FrameSink) => PortSession): () => void {
+export function attachSessionPort(port: MessagePortMain, openSession: (sink: SessionSink) => Session): () => void {
   let sent = 0;
   let waitingBytes = 0;
   let isClosed = false;
