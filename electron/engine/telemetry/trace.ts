@@ -21,6 +21,8 @@ export interface ParsedInit {
   readonly requestBytes: number;
   /** The client's body as received; kept only when capture is on. */
   readonly body: Buffer;
+  /** The id in force from now on: a body's own `request_id` replaces the one made up at arrival. */
+  readonly requestId?: string;
 }
 
 export interface LegInit {

@@ -1,0 +1,137 @@
+/**
+ * What an answer says about itself: usage, finish reason, the engine's timings, an error object. Read from the last
+ * bytes after the answer went out, never on the way. Absent stays absent.
+ * Shapes: vllm/entrypoints/openai/{chat_completion,completion,engine}/protocol.py.
+ */
+import type { LegUsage } from '#shared/request.ts';
+import type { LegFacts } from '../telemetry/trace.ts';
+import { transferParamsForRecord } from './connectors/transfer-params.ts';
+import { lastValueOf } from './json-members.ts';
+
+/** Usage and finish reason sit in the last events before `[DONE]`; earlier ones are not read. */
+const EVENTS_READ = 4;
+const ERROR_BODY = /^\s*\{\s*(?:"error"\s*:|"object"\s*:\s*"error")/;
+const FIRST_BYTES = 64;
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Facts of a JSON body, whole or only its last bytes. */
+export function factsOfBody(lastBytes: Buffer): LegFacts {
+  const usage = usageOf(parse(lastValueOf(lastBytes, 'usage')));
+  const metrics = asObject(parse(lastValueOf(lastBytes, 'metrics')));
+  const finishReason = parse(lastValueOf(lastBytes, 'finish_reason'));
+  const params = lastValueOf(lastBytes, 'kv_transfer_params');
+  return {
+    ...(usage !== undefined && { usage }),
+    ...(typeof finishReason === 'string' && { finishReason }),
+    ...(metrics !== undefined && { metrics }),
+    ...(params !== undefined && { kvTransferParams: transferParamsForRecord(params) }),
+  };
+}
+
+/** Whether a body with a 2xx status is an error object all the same, as some gateways answer. */
+export function isErrorBody(body: Buffer): boolean {
+  return ERROR_BODY.test(body.toString('latin1', 0, FIRST_BYTES));
+}
+
+/** The error of such a body: its `error` field, else the whole (vLLM's flat form from before 2025-08). */
+export function errorIn(body: Buffer): unknown {
+  const answer = asObject(parse(body));
+  return answer?.['error'] ?? answer ?? body.toString('utf8', 0, FIRST_BYTES);
+}
+
+export interface StreamFacts {
+  readonly facts: LegFacts;
+  /** The error object of an event; vLLM sends it as the last object, still followed by `[DONE]`. */
+  readonly error?: unknown;
+}
+
+/** Facts of a stream of events from its last bytes. */
+export function factsOfStream(lastBytes: Buffer): StreamFacts {
+  let usage: LegUsage | undefined;
+  let finishReason: string | undefined;
+  let metrics: Json | undefined;
+  let error: unknown;
+  let read = 0;
+  for (const payload of payloadsFromEnd(lastBytes.toString('utf8'))) {
+    const event = asObject(parseText(payload));
+    if (event === undefined) continue;
+    usage ??= usageOf(event['usage']);
+    metrics ??= asObject(event['metrics']);
+    finishReason ??= finishReasonOf(event['choices']);
+    error ??= event['error'] ?? undefined;
+    if (++read === EVENTS_READ || (usage !== undefined && finishReason !== undefined)) break;
+  }
+  const params = lastValueOf(lastBytes, 'kv_transfer_params');
+  const facts: LegFacts = {
+    ...(usage !== undefined && { usage }),
+    ...(finishReason !== undefined && { finishReason }),
+    ...(metrics !== undefined && { metrics }),
+    ...(params !== undefined && { kvTransferParams: transferParamsForRecord(params) }),
+  };
+  return { facts, ...(error !== undefined && { error }) };
+}
+
+/** The error object of the first event in `bytes` that has one. */
+export function findErrorEvent(bytes: Buffer): unknown {
+  let error: unknown;
+  for (const payload of payloadsFromEnd(bytes.toString('utf8'))) {
+    const own = asObject(parseText(payload))?.['error'];
+    if (own !== undefined && own !== null) error = own;
+  }
+  return error;
+}
+
+/** Payloads of `data:` lines, last first. Inside JSON a newline is escaped, so a line start is exact. */
+function* payloadsFromEnd(text: string): Generator<string> {
+  let end = text.length;
+  while (end > 0) {
+    const lineStart = text.lastIndexOf('\n', end - 1) + 1;
+    if (text.startsWith('data:', lineStart)) yield text.slice(lineStart + 5, end).trim();
+    end = lineStart - 1;
+  }
+}
+
+function usageOf(value: unknown): LegUsage | undefined {
+  const usage = asObject(value);
+  if (usage === undefined) return undefined;
+  const promptTokens = asCount(usage['prompt_tokens']);
+  const completionTokens = asCount(usage['completion_tokens']);
+  const cachedTokens = asCount(asObject(usage['prompt_tokens_details'])?.['cached_tokens']);
+  return {
+    ...(promptTokens !== undefined && { promptTokens }),
+    ...(completionTokens !== undefined && { completionTokens }),
+    ...(cachedTokens !== undefined && { cachedTokens }),
+  };
+}
+
+function finishReasonOf(choices: unknown): string | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  for (const choice of choices) {
+    const reason = asObject(choice)?.['finish_reason'];
+    if (typeof reason === 'string') return reason;
+  }
+  return undefined;
+}
+
+function parse(json: Buffer | undefined): unknown {
+  return json === undefined ? undefined : parseText(json.toString('utf8'));
+}
+
+function parseText(text: string): unknown {
+  if (text === '[DONE]') return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    // A cut first event or foreign text: says nothing.
+    return undefined;
+  }
+}
+
+function asObject(value: unknown): Json | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+}
+
+function asCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}

@@ -1,0 +1,71 @@
+/** A leg whose answer the proxy needs whole: prefill and encode legs. */
+import type { LegFacts } from '../telemetry/trace.ts';
+import { errorIn, factsOfBody, isErrorBody } from './answer-facts.ts';
+import type { LegAnswer } from './connectors/connector.ts';
+import { scanMembers } from './json-members.ts';
+import { Leg, type LegOwner, type LegSetup } from './leg.ts';
+import { describeLeg, ProxyError } from './proxy-error.ts';
+import { reportedError } from './upstream-error.ts';
+
+/** An answer of one token with parameters; anything beyond this is not one. */
+const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+
+export class CallLeg extends Leg {
+  /** Resolves with a complete 2xx JSON object, rejects with ProxyError. */
+  readonly answer: Promise<LegAnswer>;
+  #resolve!: (answer: LegAnswer) => void;
+  #reject!: (error: ProxyError) => void;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(owner: LegOwner, setup: LegSetup) {
+    super(owner, setup);
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  protected override onHead(): void {
+    // The body decides.
+  }
+
+  protected override onBody(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes > MAX_ANSWER_BYTES) {
+      this.fail(this.#broken('response_too_large', `sent more than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB where one token was asked for`));
+    }
+  }
+
+  protected override onBodyEnd(): void {
+    if (this.#bytes === 0) {
+      this.failEmpty();
+      return;
+    }
+    const [only] = this.#chunks;
+    const body = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
+    const members = scanMembers(body);
+    if (members === undefined) {
+      this.fail(this.#broken('bad_response', `answered ${this.status} with something other than a JSON object`));
+      return;
+    }
+    const facts: LegFacts = factsOfBody(body);
+    this.legTrace.facts(this.owner.trace.wantsBodies ? { ...facts, body } : facts);
+    if (isErrorBody(body)) {
+      this.fail(reportedError(this.kind, this.instance, errorIn(body)));
+      return;
+    }
+    this.settle('ok');
+    this.#resolve({ body, members });
+  }
+
+  protected override onFailure(error: ProxyError): void {
+    this.#reject(error);
+  }
+
+  #broken(code: string, what: string): ProxyError {
+    const message = `${describeLeg(this.kind, this.instance)} ${what}.`;
+    return new ProxyError(502, code, message, { leg: this.kind, instance: this.instance, retryable: true });
+  }
+}

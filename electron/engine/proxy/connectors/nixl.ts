@@ -1,0 +1,74 @@
+/**
+ * NIXL pull (NixlConnector, NixlPullConnector): serial. The prefill leg asks to keep its KV for a remote decode; the
+ * `kv_transfer_params` of its answer go to the decode instance as the very bytes they came in, unknown fields and
+ * 64-bit numbers included (vllm/distributed/kv_transfer/kv_connector/v1/nixl/pull_scheduler.py).
+ *
+ * Invariants: params are used once. A decode leg that failed may have begun to pull, so it is never repeated with the
+ * same params; the whole pair runs again. Without params (an aborted prefill answers null) the decode instance
+ * computes the prompt itself: that run is decode-only and is recorded as such, not taken for a handoff.
+ */
+import { reasonAgainstHandoff, type ClientRequest } from '../client-request.ts';
+import { editMembers, memberValue } from '../json-members.ts';
+import { describeRewrite, prefillBody, type Rewrite } from '../prefill-body.ts';
+import type { Answer, Connector, LegContext } from './connector.ts';
+import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './transfer-params.ts';
+
+/** Only do_remote_decode is tested by the engine; the nulls are customary. */
+const PREFILL_PARAMS = {
+  do_remote_decode: true,
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+};
+const PREFILL_EDITS: ReadonlyMap<string, string> = new Map([[KV_TRANSFER_PARAMS, JSON.stringify(PREFILL_PARAMS)]]);
+
+export const nixlConnector: Connector = {
+  name: 'nixl',
+  async run(context) {
+    const { request } = context;
+    const reason = reasonAgainstHandoff(request.json) ?? reasonAgainstPromptList(request);
+    if (reason !== undefined) return decodeOnly(context, `left out: ${reason}`, '(prefill leg)');
+
+    const { body, rewrites } = prefillBody(request, PREFILL_EDITS);
+    const prefill = await context.repeat('prefill', (instance) =>
+      context.call({ kind: 'prefill', instance, body, rewrites, kvTransferParams: PREFILL_PARAMS }),
+    );
+    const params = memberValue(prefill.body, prefill.members, KV_TRANSFER_PARAMS);
+    if (params === undefined || params[0] !== OPEN_BRACE) {
+      const what = params === undefined ? 'missing' : params.toString('utf8', 0, 100);
+      return decodeOnly(context, `none: the prefill answer's kv_transfer_params were ${what}`, KV_TRANSFER_PARAMS);
+    }
+    return context.open({
+      kind: 'decode',
+      instance: context.choose('decode'),
+      body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, params]])),
+      rewrites: [rewriteOfParams(request, params)],
+      kvTransferParams: transferParamsForRecord(params),
+    });
+  },
+};
+
+const OPEN_BRACE = 0x7b;
+
+/** No handoff, so a failed decode leg can simply be repeated on another instance. */
+function decodeOnly(context: LegContext, why: string, field: string): Promise<Answer> {
+  context.note('decode_only', why);
+  const { body } = context.request;
+  return context.repeat('decode', (instance) =>
+    context.open({ kind: 'decode', instance, body, rewrites: [describeRewrite(field, undefined, why)] }),
+  );
+}
+
+/** Each prompt of a list is a sequence of its own, but the answer has room for one set of params. */
+function reasonAgainstPromptList({ json }: ClientRequest): string | undefined {
+  const prompt = json['prompt'];
+  if (!Array.isArray(prompt) || prompt.length < 2 || typeof prompt[0] === 'number') return undefined;
+  return `${prompt.length} prompts: the handoff serves one sequence`;
+}
+
+function rewriteOfParams(request: ClientRequest, params: Buffer): Rewrite {
+  const own = memberValue(request.body, request.members, KV_TRANSFER_PARAMS);
+  return describeRewrite(KV_TRANSFER_PARAMS, own?.toString('utf8', 0, 400), params.toString('utf8', 0, 400));
+}

@@ -1,0 +1,185 @@
+/**
+ * One client request on its way: implements what connectors may do (choose, call, open, repeat) and owns the legs.
+ *
+ * Invariants: at most `maxRetries` repetitions per request, whatever is repeated; nothing is repeated once a byte has
+ * gone to the client; an instance that failed in this request is not chosen again in it. One exception: when it is the
+ * only one of its role and did not refuse (the connection was lost, as in a keep-alive race), it gets one more try.
+ * Refused connections and timeouts are not repeated on the same instance: its breaker and probes are the remedy.
+ */
+import type { LegKind } from '#shared/vocabulary.ts';
+import type { CandidateScore } from '#shared/request.ts';
+import type { Instance } from '../fleet/instance.ts';
+import type { LegScheduler } from '../fleet/ports.ts';
+import type { Logger } from '../log.ts';
+import type { RequestTrace } from '../telemetry/trace.ts';
+import { CallLeg } from './call-leg.ts';
+import type { ClientRequest } from './client-request.ts';
+import type { Answer, LegAnswer, LegContext, LegRequest } from './connectors/connector.ts';
+import type { LegHeaders } from './headers.ts';
+import type { Leg, LegOwner, LegSetup } from './leg.ts';
+import type { Policy } from './policies/policy.ts';
+import { ProxyError } from './proxy-error.ts';
+import { StreamLeg } from './stream-leg.ts';
+import type { ProxyTimeouts } from './timeouts.ts';
+
+export interface ExchangeOptions {
+  readonly request: ClientRequest;
+  /** What every leg carries; see headers.ts. */
+  readonly headers: LegHeaders;
+  readonly path: string;
+  readonly scheduler: LegScheduler;
+  readonly policy: Policy;
+  readonly trace: RequestTrace;
+  readonly timeouts: ProxyTimeouts;
+  readonly maxRetries: number;
+  readonly logger: Logger;
+}
+
+export class Exchange implements LegContext, LegOwner {
+  readonly request: ClientRequest;
+  readonly scheduler: LegScheduler;
+  readonly timeouts: ProxyTimeouts;
+  readonly trace: RequestTrace;
+  /** Why the request did not end well, once known. */
+  failure: ProxyError | undefined;
+  readonly #options: ExchangeOptions;
+  readonly #legs = new Set<Leg>();
+  readonly #attempts: Record<LegKind, number> = { encode: 0, prefill: 0, decode: 0 };
+  #failed: Map<Instance, string> | undefined;
+  #hasRepeatedOnSame = false;
+  #retriesLeft: number;
+  #answer: Answer | undefined;
+  #stopReason: ProxyError | undefined;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+    this.request = options.request;
+    this.scheduler = options.scheduler;
+    this.timeouts = options.timeouts;
+    this.trace = options.trace;
+    this.#retriesLeft = options.maxRetries;
+  }
+
+  choose(kind: LegKind, prefer?: Instance): Instance {
+    if (this.#stopReason !== undefined) throw this.#stopReason;
+    const { routable, excluded } = this.scheduler.candidates(kind);
+    const failed = this.#failed;
+    const candidates = failed === undefined ? routable : routable.filter((instance) => !failed.has(instance));
+    if (candidates.length === 0) throw noInstance(kind, excluded);
+    const { policy } = this.#options;
+    const choice =
+      prefer !== undefined && candidates.includes(prefer)
+        ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
+        : policy.choose(candidates, kind);
+    this.trace.decided({
+      kind,
+      policy: policy.name,
+      chosen: choice.chosen.id,
+      attempt: this.#attempts[kind] + 1,
+      candidates: choice.scores,
+      excluded: this.#describeExcluded(excluded),
+    });
+    return choice.chosen;
+  }
+
+  call(request: LegRequest): Promise<LegAnswer> {
+    // The answer is read here, so it must come uncompressed.
+    const setup = this.#setUp(request, { ...this.#options.headers, 'accept-encoding': 'identity', ...request.headers });
+    if (setup === undefined) return Promise.reject(this.#stopReason);
+    const leg = new CallLeg(this, setup);
+    this.#start(leg, setup);
+    return leg.answer;
+  }
+
+  open(request: LegRequest): Promise<Answer> {
+    const { headers } = this.#options;
+    const setup = this.#setUp(request, request.headers === undefined ? headers : { ...headers, ...request.headers });
+    if (setup === undefined) return Promise.reject(this.#stopReason);
+    const leg = new StreamLeg(this, setup, this.request.isStream);
+    this.#start(leg, setup);
+    return leg.opened;
+  }
+
+  async repeat<T>(kind: LegKind, send: (instance: Instance) => Promise<T>): Promise<T> {
+    for (;;) {
+      const instance = this.choose(kind);
+      try {
+        return await send(instance);
+      } catch (error) {
+        if (!this.mayRepeat(error)) throw error;
+      }
+    }
+  }
+
+  /**
+   * Decides whether what failed with `error` is to be tried again, and takes the try from the budget. The failed
+   * instance is excluded from now on.
+   */
+  mayRepeat(error: unknown): boolean {
+    if (!(error instanceof ProxyError) || !error.retryable || error.leg === undefined || error.instance === undefined) return false;
+    if (this.#stopReason !== undefined || this.#retriesLeft === 0) return false;
+    this.#failed ??= new Map();
+    this.#failed.set(error.instance, `failed in this request: ${error.message}`);
+    const failed = this.#failed;
+    const hasOther = this.scheduler.candidates(error.leg).routable.some((instance) => !failed.has(instance));
+    if (!hasOther) {
+      if (!error.mayRepeatOnSame || this.#hasRepeatedOnSame) return false;
+      this.#hasRepeatedOnSame = true;
+      failed.delete(error.instance);
+    }
+    this.#retriesLeft--;
+    this.trace.retried();
+    return true;
+  }
+
+  cancelLegs(reason: ProxyError): void {
+    for (const leg of this.#legs) leg.cancel(reason);
+  }
+
+  /** Ends the request for good: no further leg is started. */
+  stop(reason: ProxyError): void {
+    this.#stopReason ??= reason;
+    this.cancelLegs(reason);
+  }
+
+  /** The answer that goes to the client: its leg's error is the request's. */
+  answeredWith(answer: Answer): void {
+    this.#answer = answer;
+  }
+
+  legSettled(leg: Leg, error: ProxyError | undefined): void {
+    this.#legs.delete(leg);
+    if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
+  }
+
+  note(code: string, message: string): void {
+    this.#options.logger.debug({ code, requestId: this.request.requestId }, message);
+  }
+
+  #setUp(request: LegRequest, headers: LegHeaders): LegSetup | undefined {
+    if (this.#stopReason !== undefined) return undefined;
+    const attempt = ++this.#attempts[request.kind];
+    return { request, attempt, path: request.path ?? this.#options.path, headers };
+  }
+
+  #start(leg: Leg, setup: LegSetup): void {
+    this.#legs.add(leg);
+    leg.start(setup.path, setup.headers);
+  }
+
+  #describeExcluded(excluded: readonly { readonly instance: Instance; readonly reason: string }[]): CandidateScore[] {
+    const scores: CandidateScore[] = excluded.map(({ instance, reason }) => ({ instance: instance.id, name: instance.name, reason }));
+    if (this.#failed !== undefined) {
+      for (const [instance, reason] of this.#failed) scores.push({ instance: instance.id, name: instance.name, reason });
+    }
+    return scores;
+  }
+}
+
+function noInstance(kind: LegKind, excluded: readonly { readonly instance: Instance; readonly reason: string }[]): ProxyError {
+  const why =
+    excluded.length === 0
+      ? `none is registered. Add one on the Instances view, with POST /instances/add, or with --${kind}.`
+      : excluded.map(({ instance, reason }) => `${instance.name} (${instance.origin}): ${reason}`).join('; ');
+  return new ProxyError(503, 'no_instance', `No ${kind} instance can take the request: ${why}`, { headers: ['retry-after', '1'] });
+}

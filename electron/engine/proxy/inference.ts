@@ -1,0 +1,216 @@
+/**
+ * The inference routes: from a client's POST to the last byte of its answer.
+ *
+ * Every request is traced from its arrival, refused ones included. The client's disconnect (a half-close counts: an
+ * ordinary close looks the same, and waiting for the difference would keep engines busy for nobody) stops whichever
+ * legs run, at once.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { errorMessage } from '#shared/errors.ts';
+import { API_PATHS, type Api } from '#shared/vocabulary.ts';
+import type { LegScheduler } from '../fleet/ports.ts';
+import type { Logger } from '../log.ts';
+import type { RequestTrace, Tracer } from '../telemetry/trace.ts';
+import { checkContentType, parseBody, type ClientRequest } from './client-request.ts';
+import { ClientStream } from './client-stream.ts';
+import type { Answer, Connector } from './connectors/connector.ts';
+import { Exchange } from './exchange.ts';
+import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
+import type { Policy } from './policies/policy.ts';
+import { ProxyError } from './proxy-error.ts';
+import { readBody } from './read-body.ts';
+import { sendError } from './respond.ts';
+import type { ProxyTimeouts } from './timeouts.ts';
+
+export interface InferenceOptions {
+  readonly scheduler: LegScheduler;
+  readonly tracer: Tracer;
+  readonly logger: Logger;
+  readonly timeouts: ProxyTimeouts;
+  readonly maxBodyBytes: number;
+  readonly maxRetries: number;
+  readonly openaiApiKey: string | undefined;
+}
+
+/** What is in force when a request begins; it keeps them to its end. */
+export interface Modes {
+  readonly connector: Connector;
+  readonly policy: Policy;
+}
+
+export class Inference {
+  readonly #options: InferenceOptions;
+  readonly #running = new Set<InferenceRun>();
+
+  constructor(options: InferenceOptions) {
+    this.#options = options;
+  }
+
+  get runningCount(): number {
+    return this.#running.size;
+  }
+
+  /** Serves one request; settles when its answer has been handed over or refused. Never rejects. */
+  async handle(api: Api, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
+    const run = new InferenceRun(this.#options, { api, req, res, modes });
+    this.#running.add(run);
+    const onClose = (): void => {
+      if (this.#running.delete(run)) run.onClose();
+    };
+    res.once('close', onClose);
+    // A pipelined response that still waits for its turn has no socket and never hears of the connection's end.
+    if (res.socket === null) req.socket.once('close', onClose);
+    await run.serve();
+  }
+
+  /** Ends every running request with `reason`. */
+  stopAll(reason: ProxyError): void {
+    for (const run of this.#running) run.stop(reason);
+  }
+}
+
+interface RunInit {
+  readonly api: Api;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly modes: Modes;
+}
+
+class InferenceRun {
+  readonly #options: InferenceOptions;
+  readonly #init: RunInit;
+  readonly #trace: RequestTrace;
+  #requestId: string;
+  #exchange: Exchange | undefined;
+  /** Set when the request ended otherwise than well. */
+  #failure: ProxyError | undefined;
+
+  constructor(options: InferenceOptions, init: RunInit) {
+    this.#options = options;
+    this.#init = init;
+    const { headers } = init.req;
+    this.#requestId = pickRequestId(headers['x-request-id']);
+    const { traceparent } = headers;
+    this.#trace = options.tracer.begin({
+      requestId: this.#requestId,
+      api: init.api,
+      connector: init.modes.connector.name,
+      headers,
+      ...(typeof traceparent === 'string' && { traceparent }),
+    });
+  }
+
+  async serve(): Promise<void> {
+    const { res, modes } = this.#init;
+    try {
+      const request = await this.#readRequest();
+      const exchange = this.#createExchange(request);
+      this.#exchange = exchange;
+      const answer = await runConnector(modes.connector, exchange);
+      exchange.answeredWith(answer);
+      if (res.destroyed) return;
+      this.#relay(answer, exchange);
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  stop(reason: ProxyError): void {
+    this.#failure ??= reason;
+    this.#exchange?.stop(reason);
+  }
+
+  /** The response is over: finished, or its connection is gone. */
+  onClose(): void {
+    const { res } = this.#init;
+    const failure = this.#failure ?? this.#exchange?.failure;
+    if (failure !== undefined && failure.code !== 'client_closed') {
+      this.#exchange?.stop(failure);
+      this.#trace.end('error', failure.toRequestError());
+    } else if (res.writableFinished) {
+      this.#trace.end('ok');
+    } else {
+      const gone = new ProxyError(499, 'client_closed', 'The client closed the connection before its answer was complete.');
+      this.#exchange?.stop(gone);
+      this.#trace.end('aborted', gone.toRequestError());
+    }
+  }
+
+  async #readRequest(): Promise<ClientRequest> {
+    const { api, req, res } = this.#init;
+    const { headers } = req;
+    checkContentType(headers);
+    const isWaitingForContinue = headers.expect?.toLowerCase() === '100-continue';
+    const { maxBodyBytes } = this.#options;
+    const reading = readBody(req, maxBodyBytes);
+    if (isWaitingForContinue && Number(headers['content-length'] ?? 0) <= maxBodyBytes) res.writeContinue();
+    const body = await reading;
+    const { json, members } = parseBody(body);
+    // vLLM takes a body's request_id when there is no header; the header that every leg gets would replace it.
+    if (!isValidRequestId(headers['x-request-id']) && isValidRequestId(json['request_id'])) this.#requestId = json['request_id'];
+    const requestId = this.#requestId;
+    const model = json['model'];
+    const isStream = json['stream'] === true;
+    this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }) });
+    return { api, requestId, headers, body, json, members, isStream };
+  }
+
+  #createExchange(request: ClientRequest): Exchange {
+    const { scheduler, timeouts, maxRetries, logger, openaiApiKey } = this.#options;
+    return new Exchange({
+      request,
+      headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
+      path: API_PATHS[request.api],
+      scheduler,
+      policy: this.#init.modes.policy,
+      trace: this.#trace,
+      timeouts,
+      maxRetries,
+      logger,
+    });
+  }
+
+  #relay(answer: Answer, exchange: Exchange): void {
+    answer.pipe(
+      new ClientStream({
+        res: this.#init.res,
+        answer,
+        trace: this.#trace,
+        requestId: this.#requestId,
+        stallMs: this.#options.timeouts.idleMs,
+        onFailure: (error) => {
+          this.#failure ??= error;
+          exchange.stop(error);
+        },
+      }),
+    );
+  }
+
+  #refuse(error: unknown): void {
+    const { res } = this.#init;
+    let failure: ProxyError;
+    if (error instanceof ProxyError) {
+      failure = error;
+    } else {
+      this.#options.logger.error({ error: errorMessage(error), requestId: this.#requestId }, 'a request failed inside the proxy');
+      failure = new ProxyError(500, 'internal_error', `pdscope failed: ${errorMessage(error)}`, { cause: error });
+    }
+    this.#exchange?.stop(failure);
+    if (failure.code === 'client_closed' || res.destroyed) return;
+    this.#failure ??= failure;
+    this.#trace.responded(failure.status);
+    sendError(res, failure, this.#requestId);
+  }
+}
+
+/** Runs a connector, again from its start when it failed retryably. */
+async function runConnector(connector: Connector, exchange: Exchange): Promise<Answer> {
+  for (;;) {
+    try {
+      return await connector.run(exchange);
+    } catch (error) {
+      if (error instanceof ProxyError) exchange.cancelLegs(error);
+      if (!exchange.mayRepeat(error)) throw error;
+    }
+  }
+}

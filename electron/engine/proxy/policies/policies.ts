@@ -1,0 +1,19 @@
+/** Makes a policy by name. */
+import type { PolicyName } from '#shared/vocabulary.ts';
+import { createLeastInFlight } from './least-in-flight.ts';
+import type { Policy, Random } from './policy.ts';
+import { createPowerOfTwo } from './power-of-two.ts';
+import { createRandom } from './random.ts';
+import { createRoundRobin } from './round-robin.ts';
+
+const FACTORIES: Readonly<Record<PolicyName, (random: Random) => Policy>> = {
+  'round-robin': createRoundRobin,
+  random: createRandom,
+  'least-in-flight': createLeastInFlight,
+  'power-of-two': createPowerOfTwo,
+};
+
+/** @param random source of randomness for the policies that draw; default Math.random. */
+export function createPolicy(name: PolicyName, random: Random = Math.random): Policy {
+  return FACTORIES[name](random);
+}
