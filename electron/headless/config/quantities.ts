@@ -1,0 +1,47 @@
+/** Durations, sizes and shapes as people write them on a command line or in a file. */
+import { PdscopeError } from '#shared/errors.ts';
+import { parseQuantity } from '#shared/filter/quantity.ts';
+
+const BARE_NUMBER = /^\d+(?:\.\d+)?$/u;
+
+/** `5s`, `500ms`, `10m`, `1h`; a bare number is seconds. Answers milliseconds. Throws PdscopeError `bad_usage`. */
+export function parseDurationMs(text: string): number {
+  const quantity = parseQuantity(BARE_NUMBER.test(text) ? `${text}s` : text, 'ms');
+  if (quantity === undefined || quantity.value <= 0) {
+    throw new PdscopeError('bad_usage', `"${text}" is not a duration; write 500ms, 5s, 10m or 1h (a bare number is seconds).`);
+  }
+  return Math.round(quantity.value);
+}
+
+/** `64MB`, `64MiB`, `512k`; a bare number is bytes. Throws PdscopeError `bad_usage`. */
+export function parseBytes(text: string): number {
+  const quantity = parseQuantity(text, 'bytes');
+  if (quantity === undefined || quantity.value < 1) {
+    throw new PdscopeError('bad_usage', `"${text}" is not a size; write 64MB, 64MiB or a number of bytes.`);
+  }
+  return Math.round(quantity.value);
+}
+
+export interface DemoShape {
+  readonly encode: number;
+  readonly prefill: number;
+  readonly decode: number;
+  readonly both: number;
+}
+
+const SHAPE_ROLES = { e: 'encode', p: 'prefill', d: 'decode', b: 'both' } as const;
+
+/** `2P3D`, `1E4P4D`, `2B`: how many of each role. Throws PdscopeError `bad_usage`. */
+export function parseDemoShape(text: string): DemoShape {
+  const problem = new PdscopeError('bad_usage', `"${text}" is not a shape; write how many of each role, e.g. 2P3D, 1E4P4D or 2B (at most 64 each).`);
+  if (!/^(?:\d{1,2}[epdb])+$/iu.test(text)) throw problem;
+  const shape = { encode: 0, prefill: 0, decode: 0, both: 0 };
+  for (const [, count = '', letter = ''] of text.toLowerCase().matchAll(/(\d+)([epdb])/gu)) {
+    const role = SHAPE_ROLES[letter as keyof typeof SHAPE_ROLES];
+    if (shape[role] !== 0) throw problem;
+    shape[role] = Number(count);
+  }
+  const canServe = shape.both > 0 || (shape.prefill > 0 && shape.decode > 0);
+  if (!canServe || Object.values(shape).some((count) => count > 64)) throw problem;
+  return shape;
+}
