@@ -1,0 +1,83 @@
+import { ActionIcon } from '@mantine/core';
+import type { ReactElement } from 'react';
+import type { InstanceView } from '#shared/instance.ts';
+import type { EngineState } from '#shared/state.ts';
+import { describeInstance } from '../../fleet/instance-state.ts';
+import { CopyText } from '../../ui/copy-text.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { formatCount, formatDateTime, formatInteger } from '../../ui/format.ts';
+import { Message } from '../../ui/message.tsx';
+import { QuantilePair } from '../../ui/quantile-pair.tsx';
+import { InstanceName } from '../../ui/role-mark.tsx';
+import { SectionHead } from '../../ui/section-head.tsx';
+import { StateMark } from '../../ui/state-mark.tsx';
+import { EngineGaugesSection } from './engine-gauges.tsx';
+import { InstanceControls } from './instance-controls.tsx';
+import classes from './instances.module.css';
+import { SimulatedFault } from './simulated-fault.tsx';
+import { StreamSection } from './stream-section.tsx';
+
+export interface InstanceDetailProps {
+  readonly instance: InstanceView;
+  readonly engine: EngineState;
+  readonly onClose: () => void;
+}
+
+/** Everything known about one instance, and what can be done with it. */
+export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProps): ReactElement {
+  const state = describeInstance(instance, engine.nowUnixMs);
+  const streams = engine.streams.filter((stream) => stream.instance === instance.id);
+  const { latency } = instance;
+  return (
+    <section className={classes.scroll} aria-label={`Instance ${instance.name}`}>
+      <div className={classes.detailHead}>
+        <h2 className={classes.detailTitle}>
+          <InstanceName role={instance.role} name={instance.name} />
+        </h2>
+        <StateMark tone={state.tone} title={formatDateTime(instance.stateSinceUnixMs)}>
+          {state.words}
+        </StateMark>
+        {instance.isSimulated && <span className={classes.simulated}>simulated</span>}
+        <ActionIcon className={classes.close ?? ''} aria-label="Close the detail" onClick={onClose}>
+          ✕
+        </ActionIcon>
+      </div>
+      <div className={classes.block}>
+        {state.explanation !== undefined && <Message tone={state.tone === 'error' ? 'error' : state.tone === 'warning' ? 'warning' : 'plain'}>{state.explanation}</Message>}
+        <InstanceControls instance={instance} />
+      </div>
+
+      <SectionHead title="Instance" />
+      <div className={classes.block}>
+        <Facts
+          facts={[
+            ['address', <CopyText key="url" text={instance.url} label="address" />],
+            ['role', instance.role],
+            ['models', instance.models.length === 0 ? 'none reported' : instance.models.join(', ')],
+            ['version', instance.version ?? 'not reported'],
+            ['in flight', formatInteger(instance.inFlight)],
+            ['served', `${formatInteger(instance.served)}, failed ${formatInteger(instance.failed)}, errors in 5 min ${formatInteger(instance.errors5m)}`],
+            ['circuit breaker', instance.breaker === 'open' ? '▲ open: takes no requests until a health probe succeeds' : `closed, ${formatCount(instance.consecutiveFailures, 'consecutive failure')}`],
+          ]}
+        />
+      </div>
+
+      <SectionHead title="Latency as pdscope observed it, 5 min" />
+      <div className={classes.block}>
+        <Facts
+          facts={[
+            ['prefill p50 / p95 ms', <QuantilePair key="prefill" quantiles={latency.prefillMs} tail="p95" />],
+            ['TTFT p50 / p95 ms', <QuantilePair key="ttft" quantiles={latency.ttftMs} tail="p95" />],
+            ['ITL p50 / p99 ms', <QuantilePair key="itl" quantiles={latency.itlMs} tail="p99" />],
+            ['TPOT p50 / p95 ms', <QuantilePair key="tpot" quantiles={latency.tpotMs} tail="p95" />],
+            ['E2EL p50 / p95 ms', <QuantilePair key="e2el" quantiles={latency.e2elMs} tail="p95" />],
+          ]}
+        />
+      </div>
+
+      <EngineGaugesSection instance={instance} nowUnixMs={engine.nowUnixMs} />
+      <StreamSection instance={instance} streams={streams} nowUnixMs={engine.nowUnixMs} />
+      {instance.isSimulated && <SimulatedFault instance={instance} simulation={engine.simulation} />}
+    </section>
+  );
+}

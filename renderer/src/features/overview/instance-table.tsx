@@ -1,0 +1,84 @@
+import { Fragment, useMemo, type ReactElement } from 'react';
+import { ROLES, type Role } from '#shared/vocabulary.ts';
+import type { EngineState } from '#shared/state.ts';
+import type { Series, SeriesMetric } from '#shared/operations.ts';
+import { usePolledQuery } from '../../transport/use-polled-query.ts';
+import { SectionHead } from '../../ui/section-head.tsx';
+import { InstanceRow } from './instance-row.tsx';
+import classes from './overview.module.css';
+import { evenly } from './series-math.ts';
+
+/** What the small line of a row shows, by role. */
+const SPARK_METRIC: Readonly<Record<Role, { readonly metric: SeriesMetric; readonly label: string }>> = {
+  encode: { metric: 'inFlight', label: 'in flight' },
+  prefill: { metric: 'prefillMs', label: 'prefill p50' },
+  decode: { metric: 'itlMs', label: 'ITL p50' },
+  both: { metric: 'itlMs', label: 'ITL p50' },
+};
+const SPARK_POINTS = 60;
+
+/** Every instance on one line, by role, with its last minutes as a small line. */
+export function InstanceTable({ engine, windowMin }: { readonly engine: EngineState; readonly windowMin: 5 | 15 }): ReactElement {
+  const windowS = windowMin * 60;
+  const stepS = windowS / SPARK_POINTS;
+  const { value } = usePolledQuery('series.query', { metrics: ['prefillMs', 'itlMs', 'inFlight'], windowS, stepS }, stepS * 1000);
+  const lines = useMemo(() => {
+    const byKey = new Map<string, readonly (number | undefined)[]>();
+    if (value === undefined) return byKey;
+    for (const series of value.series) byKey.set(`${series.instance} ${series.metric}`, evenly(series.points, value, sparkValue));
+    return byKey;
+  }, [value]);
+  const streamsOf = useMemo(() => {
+    const byInstance = new Map<string, EngineState['streams'][number][]>();
+    for (const stream of engine.streams) byInstance.set(stream.instance, [...(byInstance.get(stream.instance) ?? []), stream]);
+    return byInstance;
+  }, [engine.streams]);
+
+  return (
+    <section aria-label="Instances">
+      <SectionHead title="Instances" />
+      <div className={classes.tableScroll}>
+        <table className={classes.table}>
+          <thead>
+            <tr>
+              <th scope="col">instance</th>
+              <th scope="col">state</th>
+              <th scope="col" className={classes.right}>in flight</th>
+              <th scope="col" className={classes.right} title="Prefill leg: request sent to response complete">prefill p50/p95 ms</th>
+              <th scope="col" className={classes.right} title="Request received to first chunk of the decode leg">TTFT p50/p95 ms</th>
+              <th scope="col" className={classes.right} title="Gaps between output chunks">ITL p50/p99 ms</th>
+              <th scope="col">{windowMin} min</th>
+              <th scope="col" className={classes.right} title="Decode: streamed output events; prefill: prompt tokens as reported; last 10 s">tokens/s</th>
+              <th scope="col" title="vllm:kv_cache_usage_perc of the last scrape">KV used</th>
+              <th scope="col" className={classes.right} title="Prefix cache hit rate between the last two scrapes, token-weighted">hit %</th>
+              <th scope="col">stream</th>
+              <th scope="col" aria-label="Actions" />
+            </tr>
+          </thead>
+          <tbody>
+            {ROLES.map((role) => (
+              <Fragment key={role}>
+                {engine.instances
+                  .filter((instance) => instance.role === role)
+                  .map((instance) => (
+                    <InstanceRow
+                      key={instance.id}
+                      instance={instance}
+                      streams={streamsOf.get(instance.id) ?? []}
+                      nowUnixMs={engine.nowUnixMs}
+                      line={lines.get(`${instance.id} ${SPARK_METRIC[role].metric}`)}
+                      lineLabel={`${SPARK_METRIC[role].label} of ${instance.name}, last ${windowMin} min`}
+                    />
+                  ))}
+              </Fragment>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function sparkValue(point: Series['points'][number]): number | undefined {
+  return point.p50 ?? point.value;
+}

@@ -1,0 +1,97 @@
+/**
+ * Where the topology's boxes and lines go. Pure geometry, in pixels. A role with more than `COLLAPSE_ABOVE` instances
+ * becomes one box with counts, so that a hundred instances are as readable as three.
+ */
+import type { InstanceView } from '#shared/instance.ts';
+import type { FlowEdge } from '#shared/state.ts';
+import { ROLES, type Role } from '#shared/vocabulary.ts';
+
+export const COLLAPSE_ABOVE = 8;
+export const NODE_WIDTH = 122;
+export const NODE_HEIGHT = 38;
+const GAP = 12;
+const PAD_Y = 30;
+
+export interface TopologyNode {
+  /** `clients`, `proxy`, an instance id, or `role:<role>` for a collapsed role. */
+  readonly id: string;
+  readonly kind: 'clients' | 'proxy' | 'instance' | 'group';
+  readonly role?: Role;
+  /** The instances in this box: one, or all of a collapsed role. */
+  readonly instances: readonly InstanceView[];
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface TopologyEdge {
+  readonly from: TopologyNode;
+  readonly to: TopologyNode;
+  readonly requestsPerSecond: number;
+}
+
+export interface TopologyLayout {
+  readonly nodes: readonly TopologyNode[];
+  readonly edges: readonly TopologyEdge[];
+  readonly height: number;
+}
+
+/** Lays out columns clients, proxy, then each role that has instances, over `width` pixels. */
+export function layoutTopology(instances: readonly InstanceView[], edges: readonly FlowEdge[], width: number): TopologyLayout {
+  const columns: (readonly Omit<TopologyNode, 'x' | 'y'>[])[] = [
+    [{ id: 'clients', kind: 'clients', instances: [] }],
+    [{ id: 'proxy', kind: 'proxy', instances: [] }],
+    ...ROLES.map((role) => columnOf(role, instances)).filter((column) => column.length > 0),
+  ];
+  const rows = Math.max(...columns.map((column) => column.length));
+  const height = Math.max(150, rows * (NODE_HEIGHT + GAP) - GAP + 2 * PAD_Y);
+  const stepX = columns.length > 1 ? (width - NODE_WIDTH) / (columns.length - 1) : 0;
+  const nodes = columns.flatMap((column, columnIndex) => {
+    const columnHeight = column.length * (NODE_HEIGHT + GAP) - GAP;
+    return column.map((node, rowIndex): TopologyNode => ({
+      ...node,
+      x: Math.round(columnIndex * stepX),
+      y: Math.round((height - columnHeight) / 2 + rowIndex * (NODE_HEIGHT + GAP)),
+    }));
+  });
+  return { nodes, edges: mergeEdges(nodes, edges), height };
+}
+
+function columnOf(role: Role, instances: readonly InstanceView[]): readonly Omit<TopologyNode, 'x' | 'y'>[] {
+  const members = instances.filter((instance) => instance.role === role);
+  if (members.length > COLLAPSE_ABOVE) return [{ id: `role:${role}`, kind: 'group', role, instances: members }];
+  return members.map((instance) => ({ id: instance.id, kind: 'instance', role, instances: [instance] }));
+}
+
+/** Edges between boxes; those of collapsed instances are summed. Instances that left meanwhile are skipped. */
+function mergeEdges(nodes: readonly TopologyNode[], edges: readonly FlowEdge[]): readonly TopologyEdge[] {
+  const nodeOf = new Map<string, TopologyNode>();
+  for (const node of nodes) {
+    if (node.instances.length === 0) nodeOf.set(node.id, node);
+    for (const instance of node.instances) nodeOf.set(instance.id, node);
+  }
+  const merged = new Map<string, TopologyEdge>();
+  for (const edge of edges) {
+    const from = nodeOf.get(edge.from);
+    const to = nodeOf.get(edge.to);
+    if (from === undefined || to === undefined || from === to) continue;
+    const key = `${from.id} ${to.id}`;
+    const requestsPerSecond = edge.requestsPerSecond + (merged.get(key)?.requestsPerSecond ?? 0);
+    merged.set(key, { from, to, requestsPerSecond });
+  }
+  return [...merged.values()];
+}
+
+/** Line width in pixels: grows with the square root of the rate, relative to the busiest edge. */
+export function edgeWidth(requestsPerSecond: number, maxRequestsPerSecond: number): number {
+  if (requestsPerSecond <= 0 || maxRequestsPerSecond <= 0) return 1;
+  return 1 + 5 * Math.sqrt(Math.min(1, requestsPerSecond / maxRequestsPerSecond));
+}
+
+/** A smooth line from the right side of one box to the left side of another; backwards edges bow below. */
+export function edgePath(from: TopologyNode, to: TopologyNode): string {
+  const startX = from.x + NODE_WIDTH;
+  const startY = from.y + NODE_HEIGHT / 2;
+  const endY = to.y + NODE_HEIGHT / 2;
+  const bend = Math.max(24, Math.abs(to.x - startX) / 2);
+  return `M${startX} ${startY}C${startX + bend} ${startY} ${to.x - bend} ${endY} ${to.x} ${endY}`;
+}
