@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { build as buildDesktop } from 'electron-vite';
 import { build } from 'vite';
 import { withBuildLock } from './lib/build-lock.mjs';
+import { compressAssets } from './lib/compress.mjs';
 import { CLI, OUT, ROOT } from './lib/paths.mjs';
 import { takeStamp, writeStamp } from './lib/stamp.mjs';
 
@@ -19,6 +20,7 @@ await withBuildLock(async () => {
   rmSync(join(OUT, 'build-stamp.json'), { force: true });
   await buildDesktop({ logLevel });
   await build({ configFile: join(ROOT, 'vite.headless.config.ts'), logLevel });
+  await compressAssets(join(OUT, 'renderer', 'assets'));
   chmodSync(CLI, 0o755);
   writeStamp(stamp);
 });

@@ -13,6 +13,7 @@ const INPUTS = [
   'shared',
   'electron.vite.config.ts',
   'vite.headless.config.ts',
+  'vite.renderer.config.ts',
   'package.json',
   'package-lock.json',
 ];

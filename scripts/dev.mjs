@@ -1,0 +1,144 @@
+#!/usr/bin/env node
+/**
+ * `npm run dev`: the page with hot reload, the engine rebuilt and restarted on change. In Electron where its binary and
+ * a display are there, else vite's dev server in front of a headless host. Takes the arguments of `npm start`.
+ */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { createServer as createTcpServer } from 'node:net';
+import { join } from 'node:path';
+import { ensureNode } from './lib/check-node.mjs';
+import { findElectron } from './lib/electron.mjs';
+import { ensureInstalled } from './lib/install.mjs';
+import { packageBin } from './lib/package-bin.mjs';
+import { OUT, ROOT } from './lib/paths.mjs';
+import { run } from './lib/run.mjs';
+import { planStart } from './lib/start-plan.mjs';
+
+/** Beside the real output: `npm start` must never take a development build for a current one. */
+const DEV_OUT = join(OUT, 'dev');
+const STOP_DEADLINE_MS = 2000;
+
+ensureNode();
+await ensureInstalled();
+process.chdir(ROOT);
+process.env.PDSCOPE_OUT_DIR = DEV_OUT;
+
+const plan = planStart(process.argv.slice(2));
+const electron = plan.wantsWindow ? findElectron() : { reason: 'it was asked for' };
+if (electron.path !== undefined) {
+  const entry = join(DEV_OUT, 'main', 'index.js');
+  const { code } = await run(process.execPath, [packageBin('electron-vite', 'electron-vite'), 'dev', '--watch', '--entry', entry, '--', ...plan.args]);
+  process.exit(code > 128 ? 0 : code);
+}
+console.log(`pdscope: headless, because ${electron.reason}`);
+await developHeadless();
+
+async function developHeadless() {
+  const { build, createServer } = await import('vite');
+  const controlPort = await freePort();
+  const token = randomBytes(24).toString('base64url');
+  const engine = new RestartingEngine([...plan.args, '--control-port', String(controlPort)], { PDSCOPE_TOKEN: token });
+
+  const watcher = await build({ configFile: 'vite.headless.config.ts', logLevel: 'warn', build: { watch: {} } });
+  watcher.on('event', (event) => {
+    if (event.code === 'END') engine.restart();
+    if (event.code === 'ERROR') console.error(event.error.message);
+    if ('result' in event) void event.result.close();
+  });
+
+  const target = `http://127.0.0.1:${controlPort}`;
+  const server = await createServer({
+    configFile: 'vite.renderer.config.ts',
+    logLevel: 'warn',
+    server: { proxy: { '/api': proxyTo(target, true), '/login': proxyTo(target, false) } },
+  });
+  await server.listen();
+  const { port } = server.httpServer.address();
+  console.log(`pdscope: http://127.0.0.1:${port}/login?token=${token}`);
+
+  let isStopping = false;
+  const stop = async () => {
+    if (isStopping) return;
+    isStopping = true;
+    await Promise.all([engine.stop(), server.close(), watcher.close()]);
+    process.exit(0);
+  };
+  process.on('SIGINT', () => void stop());
+  process.on('SIGTERM', () => void stop());
+}
+
+/** The control port compares Host and Origin exactly, so the dev server must speak as its page would. */
+function proxyTo(target, ws) {
+  return {
+    target,
+    ws,
+    changeOrigin: true,
+    configure: (proxy) => {
+      const asOwnPage = (request) => {
+        if (request.getHeader('origin') !== undefined) request.setHeader('origin', target);
+      };
+      proxy.on('proxyReq', asOwnPage);
+      proxy.on('proxyReqWs', asOwnPage);
+      // The engine restarts under the page; the page's own reconnection shows it.
+      proxy.on('error', () => {});
+    },
+  };
+}
+
+/** The headless host as a child that is replaced after each rebuild, one at a time. */
+class RestartingEngine {
+  #child;
+  #queue = Promise.resolve();
+  #args;
+  #env;
+
+  constructor(args, env) {
+    this.#args = args;
+    this.#env = { ...process.env, ...env };
+  }
+
+  restart() {
+    this.#queue = this.#queue.then(() => this.#replace());
+  }
+
+  async #replace() {
+    await this.#end();
+    this.#child = spawn(process.execPath, ['--enable-source-maps', join(DEV_OUT, 'headless', 'cli.js'), ...this.#args], {
+      cwd: ROOT,
+      env: this.#env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+  }
+
+  stop() {
+    this.#queue = this.#queue.then(() => this.#end());
+    return this.#queue;
+  }
+
+  #end() {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+    return new Promise((done) => {
+      const deadline = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS);
+      child.once('exit', () => {
+        clearTimeout(deadline);
+        done();
+      });
+      child.kill('SIGTERM');
+    });
+  }
+}
+
+/** A port that is free now; the engine must come back on the same one after every restart. */
+function freePort() {
+  return new Promise((done, fail) => {
+    const server = createTcpServer();
+    server.once('error', fail);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}
