@@ -81,6 +81,12 @@ export interface KvStreamView {
   readonly duplicateBatches: number;
   readonly epochs: number;
   readonly badMessages: number;
+  /** Events that could not be read, in batches that could. */
+  readonly badEvents?: number;
+  /** Fields and slots that no known layout has, or of an unexpected type; ignored. */
+  readonly unknownFields?: number;
+  /** Removals of hashes not held here: normal after a late attach or a gap. */
+  readonly unknownRemovals?: number;
   /** Messages dropped by pdscope's own bounded queue. */
   readonly droppedMessages: number;
   /** False when the first batch seen was not seq 0: blocks stored before are unknown. */

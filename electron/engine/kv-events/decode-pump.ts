@@ -1,0 +1,184 @@
+/**
+ * The bounded queue between the sockets and the decoder. Sockets offer messages and return; the pump hands them on in
+ * slices of about two milliseconds, one per turn of the event loop, each lane in its turn, so that neither a flood nor
+ * one busy stream delays tokens or starves a quiet stream.
+ *
+ * The limit is shared: a lane is refused when the queue is full and the lane already has its fair share of it. So the
+ * queue never holds more than twice the limit, and refused messages are counted by the lane.
+ */
+export interface QueueLimit {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
+export interface QueuedMessage {
+  readonly frames: readonly Uint8Array[];
+  readonly bytes: number;
+  readonly receivedAtUnixMs: number;
+  /** The connection was made anew since the message before. */
+  readonly isReconnected: boolean;
+  /** Messages of this lane that were refused since the message before. */
+  readonly droppedBefore: number;
+}
+
+export type Handle = (message: QueuedMessage) => void;
+
+/** Messages of one lane handled before the next lane has its turn. */
+const TURN_MESSAGES = 8;
+/** Time of one slice, ms. */
+const SLICE_MS = 2;
+
+export class DecodePump {
+  readonly #limit: QueueLimit;
+  readonly #lanes = new Set<PumpLane>();
+  #isScheduled = false;
+  #messages = 0;
+  #bytes = 0;
+
+  constructor(limit: QueueLimit) {
+    this.#limit = limit;
+  }
+
+  get queuedMessages(): number {
+    return this.#messages;
+  }
+
+  /** Adds a lane. `handle` must not throw. */
+  open(handle: Handle): PumpLane {
+    const lane = new PumpLane(handle, this);
+    this.#lanes.add(lane);
+    return lane;
+  }
+
+  /** For lanes only: whether a message fits, and if so, its booking. */
+  book(lane: PumpLane, bytes: number): boolean {
+    const lanes = this.#lanes.size;
+    const isFull = this.#messages >= this.#limit.messages || this.#bytes + bytes > this.#limit.bytes;
+    const hasShare = lane.queued >= this.#limit.messages / lanes || lane.queuedBytes + bytes > this.#limit.bytes / lanes;
+    if (isFull && hasShare) return false;
+    this.#messages += 1;
+    this.#bytes += bytes;
+    this.#schedule();
+    return true;
+  }
+
+  /** For lanes only: messages left the queue. */
+  unbook(messages: number, bytes: number): void {
+    this.#messages -= messages;
+    this.#bytes -= bytes;
+  }
+
+  /** For lanes only: a held lane may go on, or a lane is gone. */
+  changed(lane: PumpLane): void {
+    if (lane.isClosed) this.#lanes.delete(lane);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#runSlice()) this.#schedule();
+    });
+  }
+
+  /** Answers whether work is left. */
+  #runSlice(): boolean {
+    const until = performance.now() + SLICE_MS;
+    for (let isWorking = true; isWorking; ) {
+      isWorking = false;
+      for (const lane of this.#lanes) {
+        for (let turn = 0; turn < TURN_MESSAGES && lane.handleNext(); turn += 1) {
+          isWorking = true;
+          if (performance.now() >= until) {
+            // The next slice begins with the lanes after this one.
+            this.#lanes.delete(lane);
+            if (!lane.isClosed) this.#lanes.add(lane);
+            return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+}
+
+export class PumpLane {
+  isClosed = false;
+  /** Messages refused because the queue was full. */
+  dropped = 0;
+  queuedBytes = 0;
+
+  readonly #handle: Handle;
+  readonly #pump: DecodePump;
+  #messages: QueuedMessage[] = [];
+  #head = 0;
+  #isHeld = false;
+  #droppedBefore = 0;
+
+  constructor(handle: Handle, pump: DecodePump) {
+    this.#handle = handle;
+    this.#pump = pump;
+  }
+
+  get queued(): number {
+    return this.#messages.length - this.#head;
+  }
+
+  /** Queues a message. False, and counted, when it was refused. */
+  offer(frames: readonly Uint8Array[], isReconnected: boolean): boolean {
+    let bytes = 0;
+    for (const frame of frames) bytes += frame.length;
+    if (this.isClosed) return false;
+    if (!this.#pump.book(this, bytes)) {
+      this.dropped += 1;
+      this.#droppedBefore += 1;
+      return false;
+    }
+    this.queuedBytes += bytes;
+    this.#messages.push({ frames, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore });
+    this.#droppedBefore = 0;
+    return true;
+  }
+
+  /** Keeps messages in the queue until `release()`. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    this.#pump.changed(this);
+  }
+
+  /** For the pump only. False when there is nothing to handle. */
+  handleNext(): boolean {
+    if (this.#isHeld) return false;
+    const message = this.#messages[this.#head];
+    if (message === undefined) return false;
+    this.#head += 1;
+    if (this.#head === this.#messages.length) {
+      this.#messages = [];
+      this.#head = 0;
+    } else if (this.#head >= 1024) {
+      // Handled messages must not be pinned; in steps, so that the copying stays cheap.
+      this.#messages = this.#messages.slice(this.#head);
+      this.#head = 0;
+    }
+    this.queuedBytes -= message.bytes;
+    this.#pump.unbook(1, message.bytes);
+    this.#handle(message);
+    return true;
+  }
+
+  /** Forgets what is queued. */
+  close(): void {
+    this.isClosed = true;
+    this.#pump.unbook(this.queued, this.queuedBytes);
+    this.#messages = [];
+    this.#head = 0;
+    this.queuedBytes = 0;
+    this.#pump.changed(this);
+  }
+}

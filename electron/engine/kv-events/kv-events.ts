@@ -1,0 +1,142 @@
+/**
+ * KV-cache events of the whole fleet: one stream per data-parallel rank of each attached instance, one history, one
+ * store of resident blocks, one queue. Sockets only copy; decoding runs in slices of the event loop (decode-pump.ts).
+ *
+ * Filling gaps by replay, the index by content and cache analytics are left to what builds on this: `onGap` reports
+ * every missing range, `replay-client.ts` asks for it, and the decoder is pure.
+ */
+import { PdscopeError } from '#shared/errors.ts';
+import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
+import type { KvEventsConfig } from '#shared/instance.ts';
+import type { KvRow, KvStreamView } from '#shared/kv.ts';
+import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
+import { silentLogger, type Logger } from '../log.ts';
+import type { RowLog } from '../row-log.ts';
+import { BlockStore } from './block-store.ts';
+import { DecodePump, type QueueLimit } from './decode-pump.ts';
+import { rankEndpoint } from './endpoints.ts';
+import { IntakeTurn } from './intake-turn.ts';
+import { KvRowLog } from './kv-row-log.ts';
+import { KvStream } from './kv-stream.ts';
+import { queryResident } from './resident-query.ts';
+import type { GapRange } from './stream-tracker.ts';
+
+export interface KvEventsOptions {
+  /** Rows kept. Default 50,000. */
+  readonly capacity?: number;
+  /** Bytes of decoded events kept for rows, about. Default 64 MiB. */
+  readonly rowBytes?: number;
+  /** Resident blocks tracked over all streams; the oldest go first. Default 1,000,000. */
+  readonly residentCapacity?: number;
+  /** Bytes of token ids kept for resident blocks; beyond it blocks have none. Default 128 MiB. */
+  readonly residentTokenBytes?: number;
+  /** Messages waiting to be decoded, over all streams. Default 20,000 messages, 64 MiB. */
+  readonly queueLimit?: QueueLimit;
+  readonly logger?: Logger;
+  /** Called for every range of batches found missing. */
+  readonly onGap?: (stream: StreamId, gap: GapRange) => void;
+}
+
+const MIB = 1024 * 1024;
+
+export class KvEvents {
+  readonly log: RowLog<KvRow>;
+
+  readonly #options: KvEventsOptions;
+  readonly #logger: Logger;
+  readonly #rows: KvRowLog;
+  readonly #store: BlockStore;
+  readonly #pump: DecodePump;
+  readonly #intake = new IntakeTurn();
+  readonly #streams = new Map<InstanceId, readonly KvStream[]>();
+  readonly #closing = new Set<Promise<void>>();
+  /** Dropped messages of streams that are gone. */
+  #droppedBefore = 0;
+
+  constructor(options: KvEventsOptions = {}) {
+    this.#options = options;
+    this.#logger = options.logger ?? silentLogger;
+    this.#rows = new KvRowLog({
+      capacity: options.capacity ?? 50_000,
+      maxBytes: options.rowBytes ?? 64 * MIB,
+      dropped: () => this.#all().reduce((sum, stream) => sum + stream.dropped, this.#droppedBefore),
+    });
+    this.log = this.#rows;
+    this.#store = new BlockStore({ capacity: options.residentCapacity ?? 1_000_000, tokenBytes: options.residentTokenBytes ?? 128 * MIB });
+    this.#pump = new DecodePump(options.queueLimit ?? { messages: 20_000, bytes: 64 * MIB });
+  }
+
+  /**
+   * Opens the streams of an instance; replaces those it had. A socket that cannot be made shows as state `failed`.
+   * @throws PdscopeError `kv_endpoint_invalid` when the endpoint cannot be right for one of the ranks; nothing is opened then.
+   */
+  attach(instance: { readonly id: InstanceId; readonly name: string }, config: KvEventsConfig): void {
+    const endpoints = Array.from({ length: config.ranks }, (_, rank) => rankEndpoint(config.endpoint, rank, config.mode));
+    this.detach(instance.id);
+    const streams = endpoints.map((endpoint, rank) => {
+      const id = streamId(instance.id, rank);
+      return new KvStream({
+        identity: { id, instance: instance.id, instanceName: instance.name, rank },
+        endpoint,
+        mode: config.mode,
+        topic: config.topic,
+        pump: this.#pump,
+        intake: this.#intake,
+        log: this.#rows,
+        store: this.#store,
+        onGap: (gap) => this.#options.onGap?.(id, gap),
+        onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),
+      });
+    });
+    this.#streams.set(instance.id, streams);
+    for (const stream of streams) stream.open();
+  }
+
+  /** Closes the streams of an instance and forgets its blocks; its rows stay. Nothing happens when it has none. */
+  detach(id: InstanceId): void {
+    const streams = this.#streams.get(id);
+    if (streams === undefined) return;
+    this.#streams.delete(id);
+    for (const stream of streams) {
+      this.#droppedBefore += stream.dropped;
+      const closed = stream.close().finally(() => this.#closing.delete(closed));
+      this.#closing.add(closed);
+    }
+  }
+
+  streams(): readonly KvStreamView[] {
+    return this.#all().map((stream) => stream.view());
+  }
+
+  /** Streams of an instance, by rank. */
+  streamsOf(id: InstanceId): readonly StreamId[] {
+    return this.#streams.get(id)?.map((stream) => stream.identity.id) ?? [];
+  }
+
+  /**
+   * Resident blocks, newest first.
+   * @throws PdscopeError `kv_stream_unknown` when the named stream is not attached.
+   */
+  blocks(input: ParsedOperationInput<'kv.blocks'>): ResidentPage {
+    const streams = this.#all();
+    if (input.stream !== undefined && !streams.some((stream) => stream.identity.id === input.stream)) {
+      throw new PdscopeError('kv_stream_unknown', `No KV event stream ${input.stream} is attached; it may have been removed.`);
+    }
+    return queryResident(streams, this.#store, input);
+  }
+
+  /** Over all streams, last five seconds. */
+  eventsPerSecond(): number {
+    return this.#all().reduce((sum, stream) => sum + stream.eventsPerSecond(), 0);
+  }
+
+  /** Resolves once all sockets are closed. */
+  async close(): Promise<void> {
+    for (const id of Array.from(this.#streams.keys())) this.detach(id);
+    await Promise.all(this.#closing);
+  }
+
+  #all(): KvStream[] {
+    return Array.from(this.#streams.values()).flat();
+  }
+}
