@@ -1,0 +1,198 @@
+/**
+ * Reduces the scrapes of one engine to EngineGauges. Sums over the `engine` label (data-parallel ranks of one server);
+ * rates come from two scrapes and survive counter resets. What the engine does not expose stays absent.
+ * Names: vLLM `vllm/v1/metrics/loggers.py` and `.../nixl/stats.py`; the old `gpu_*` names were removed 2025-11-25.
+ */
+import type { EngineGauges } from '#shared/instance.ts';
+import type { MetricSample } from './prometheus-text.ts';
+
+const RUNNING = 'vllm:num_requests_running';
+const WAITING = 'vllm:num_requests_waiting';
+const WAITING_BY_REASON = 'vllm:num_requests_waiting_by_reason';
+const KV_USAGE = ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'] as const;
+const CACHE_CONFIG = 'vllm:cache_config_info';
+const PREFIX_QUERIES = ['vllm:prefix_cache_queries_total', 'vllm:gpu_prefix_cache_queries_total'] as const;
+const PREFIX_HITS = ['vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total'] as const;
+const EXTERNAL_QUERIES = ['vllm:external_prefix_cache_queries_total'] as const;
+const EXTERNAL_HITS = ['vllm:external_prefix_cache_hits_total'] as const;
+const PROMPT_TOKENS = ['vllm:prompt_tokens_total'] as const;
+const GENERATION_TOKENS = ['vllm:generation_tokens_total'] as const;
+const PREEMPTIONS = 'vllm:num_preemptions_total';
+const BY_SOURCE = 'vllm:prompt_tokens_by_source_total';
+const NIXL_EXPIRED = 'vllm:nixl_num_kv_expired_reqs_total';
+const NIXL_FAILED = 'vllm:nixl_num_failed_transfers_total';
+
+const WANTED: ReadonlySet<string> = new Set([
+  RUNNING, WAITING, WAITING_BY_REASON, ...KV_USAGE, CACHE_CONFIG, ...PREFIX_QUERIES, ...PREFIX_HITS, ...EXTERNAL_QUERIES,
+  ...EXTERNAL_HITS, ...PROMPT_TOKENS, ...GENERATION_TOKENS, PREEMPTIONS, BY_SOURCE, NIXL_EXPIRED, NIXL_FAILED,
+]);
+
+/** Whether a sample name matters here; for `parsePrometheusText`. */
+export function isGaugeMetric(name: string): boolean {
+  return WANTED.has(name);
+}
+
+export interface ScrapeTime {
+  /** Monotonic, milliseconds; rates are computed from it. */
+  readonly monotonicMs: number;
+  readonly unixMs: number;
+}
+
+interface Counters {
+  readonly monotonicMs: number;
+  /** Value by series, i.e. by name and labels. */
+  readonly values: ReadonlyMap<string, number>;
+}
+
+/** Remembers the last scrape of one engine. One object per instance. */
+export class GaugeReducer {
+  #last: Counters | undefined;
+  #prefixHitRate: number | undefined;
+  #externalHitRate: number | undefined;
+
+  /** Reduces one page. The first one has no rates. */
+  reduce(samples: readonly MetricSample[], at: ScrapeTime): EngineGauges {
+    const byName = groupByName(samples);
+    const current: Counters = { monotonicMs: at.monotonicMs, values: counterValues(byName) };
+    const last = this.#last;
+    this.#last = current;
+    const increase = (names: readonly string[]): number | undefined => (last === undefined ? undefined : increaseOf(byName, names, last));
+    const seconds = last === undefined ? 0 : (at.monotonicMs - last.monotonicMs) / 1000;
+    const rate = (names: readonly string[]): number | undefined => {
+      const grown = increase(names);
+      return grown === undefined || seconds <= 0 ? undefined : grown / seconds;
+    };
+    // Kept while no new queries arrive: the contract is "between the last two scrapes that saw queries".
+    this.#prefixHitRate = ratio(increase(PREFIX_HITS), increase(PREFIX_QUERIES)) ?? this.#prefixHitRate;
+    this.#externalHitRate = ratio(increase(EXTERNAL_HITS), increase(EXTERNAL_QUERIES)) ?? this.#externalHitRate;
+
+    const bySource = {
+      ...named('localCompute', sum(byName, BY_SOURCE, { source: 'local_compute' })),
+      ...named('localCacheHit', sum(byName, BY_SOURCE, { source: 'local_cache_hit' })),
+      ...named('externalKvTransfer', sum(byName, BY_SOURCE, { source: 'external_kv_transfer' })),
+    };
+    const cache = cacheConfig(byName.get(CACHE_CONFIG) ?? []);
+    return {
+      scrapedAtUnixMs: at.unixMs,
+      ...named('running', sum(byName, RUNNING)),
+      ...named('waiting', sum(byName, WAITING)),
+      ...named('waitingDeferred', sum(byName, WAITING_BY_REASON, { reason: 'deferred' })),
+      ...named('kvUsage', kvUsage(byName, cache.blocksByEngine)),
+      ...named('blockSize', cache.blockSize),
+      ...named('gpuBlocks', cache.gpuBlocks),
+      ...named('prefixHitRate', this.#prefixHitRate),
+      ...named('externalHitRate', this.#externalHitRate),
+      ...named('promptTokensPerSecond', rate(PROMPT_TOKENS)),
+      ...named('generationTokensPerSecond', rate(GENERATION_TOKENS)),
+      ...named('preemptions', sum(byName, PREEMPTIONS)),
+      ...(Object.keys(bySource).length > 0 && { promptTokensBySource: bySource }),
+      ...named('nixlExpired', sum(byName, NIXL_EXPIRED)),
+      ...named('nixlFailedTransfers', sum(byName, NIXL_FAILED)),
+    };
+  }
+}
+
+type ByName = ReadonlyMap<string, readonly MetricSample[]>;
+
+function groupByName(samples: readonly MetricSample[]): ByName {
+  const groups = new Map<string, MetricSample[]>();
+  for (const sample of samples) {
+    const group = groups.get(sample.name);
+    if (group === undefined) groups.set(sample.name, [sample]);
+    else group.push(sample);
+  }
+  return groups;
+}
+
+function seriesKey(sample: MetricSample): string {
+  return `${sample.name}\u0000${sample.labels['engine'] ?? ''}\u0000${sample.labels['model_name'] ?? ''}`;
+}
+
+function counterValues(byName: ByName): Map<string, number> {
+  const values = new Map<string, number>();
+  for (const names of [PREFIX_QUERIES, PREFIX_HITS, EXTERNAL_QUERIES, EXTERNAL_HITS, PROMPT_TOKENS, GENERATION_TOKENS]) {
+    for (const name of names) {
+      for (const sample of byName.get(name) ?? []) if (Number.isFinite(sample.value)) values.set(seriesKey(sample), sample.value);
+    }
+  }
+  return values;
+}
+
+/** Growth since the last scrape over all series of the first name present. A value that fell was reset: it grew from 0. */
+function increaseOf(byName: ByName, names: readonly string[], last: Counters): number | undefined {
+  let total: number | undefined;
+  for (const sample of firstPresent(byName, names)) {
+    const before = last.values.get(seriesKey(sample));
+    // A series seen for the first time says nothing about the time between the scrapes.
+    if (before === undefined || !Number.isFinite(sample.value)) continue;
+    total = (total ?? 0) + (sample.value < before ? sample.value : sample.value - before);
+  }
+  return total;
+}
+
+function firstPresent(byName: ByName, names: readonly string[]): readonly MetricSample[] {
+  for (const name of names) {
+    const samples = byName.get(name);
+    if (samples !== undefined) return samples;
+  }
+  return [];
+}
+
+function sum(byName: ByName, name: string, where: Readonly<Record<string, string>> = {}): number | undefined {
+  let total: number | undefined;
+  for (const sample of byName.get(name) ?? []) {
+    if (!Number.isFinite(sample.value)) continue;
+    if (Object.entries(where).some(([label, value]) => sample.labels[label] !== value)) continue;
+    total = (total ?? 0) + sample.value;
+  }
+  return total;
+}
+
+function ratio(part: number | undefined, whole: number | undefined): number | undefined {
+  if (part === undefined || whole === undefined || whole <= 0) return undefined;
+  return Math.min(1, part / whole);
+}
+
+interface CacheConfig {
+  readonly blockSize: number | undefined;
+  readonly gpuBlocks: number | undefined;
+  readonly blocksByEngine: ReadonlyMap<string, number>;
+}
+
+function cacheConfig(samples: readonly MetricSample[]): CacheConfig {
+  const blocksByEngine = new Map<string, number>();
+  let blockSize: number | undefined;
+  for (const sample of samples) {
+    blockSize ??= positiveInteger(sample.labels['block_size']);
+    const blocks = positiveInteger(sample.labels['num_gpu_blocks']);
+    if (blocks !== undefined) blocksByEngine.set(sample.labels['engine'] ?? '', blocks);
+  }
+  let gpuBlocks: number | undefined;
+  for (const blocks of blocksByEngine.values()) gpuBlocks = (gpuBlocks ?? 0) + blocks;
+  return { blockSize, gpuBlocks, blocksByEngine };
+}
+
+/** Label values are Python reprs: `None` and `null` mean that the engine does not know. */
+function positiveInteger(text: string | undefined): number | undefined {
+  return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+}
+
+/** Share of all ranks' blocks in use: ranks are weighted by their block counts where these are known, else equally. */
+function kvUsage(byName: ByName, blocksByEngine: ReadonlyMap<string, number>): number | undefined {
+  const samples = firstPresent(byName, KV_USAGE).filter((sample) => Number.isFinite(sample.value));
+  if (samples.length === 0) return undefined;
+  const weights = samples.map((sample) => blocksByEngine.get(sample.labels['engine'] ?? ''));
+  const areKnown = weights.every((weight) => weight !== undefined);
+  let used = 0;
+  let whole = 0;
+  for (const [index, sample] of samples.entries()) {
+    const weight = areKnown ? (weights[index] ?? 1) : 1;
+    used += sample.value * weight;
+    whole += weight;
+  }
+  return used / whole;
+}
+
+function named<K extends string>(key: K, value: number | undefined): { readonly [P in K]?: number } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [P in K]?: number });
+}
