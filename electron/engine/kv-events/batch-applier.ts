@@ -115,7 +115,8 @@ export class BatchApplier {
 
 function gapNote(gap: GapRange, dropped: number): string {
   const count = gap.to - gap.from + 1;
-  const range = count === 1 ? `batch ${gap.from} is` : `${count} batches (${gap.from} to ${gap.to}) are`;
-  // More may have been refused than are missing: the queue also refuses what turns out to be a duplicate.
-  return `${range} missing${dropped === 0 ? '' : `; ${Math.min(dropped, count)} of them refused by pdscope's own full queue`}`;
+  const range = count === 1 ? `batch ${gap.from} is missing` : `${count} batches (${gap.from} to ${gap.to}) are missing`;
+  if (dropped === 0) return range;
+  // More may have been refused than are missing: the queue also refuses what would have been a duplicate.
+  return `${range}; ${dropped >= count ? 'all' : dropped} refused by pdscope's own full queue`;
 }

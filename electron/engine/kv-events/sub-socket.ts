@@ -57,13 +57,15 @@ export class SubSocket {
         tcpKeepaliveCount: 3,
         ipv6: isIpv6Endpoint(endpoint),
       });
-      const events = this.#watch(socket);
+      // inproc has no connection to watch, and its monitor ends only with the peer.
+      const isInproc = endpoint.startsWith('inproc://');
+      const events = isInproc ? undefined : this.#watch(socket);
       socket.subscribe(topic);
       if (mode === 'bind') socket.bindSync(endpoint);
       else socket.connect(endpoint);
       this.#socket = socket;
       this.#loops = Promise.all([events, this.#receive(socket)]);
-      if (endpoint.startsWith('inproc://')) this.#setPhase('connected', undefined);
+      if (isInproc) this.#setPhase('connected', undefined);
       else this.#setPhase('connecting', mode === 'bind' ? `bound to ${endpoint}, no engine has connected yet` : undefined);
     } catch (error) {
       socket?.close();

@@ -24,12 +24,12 @@ export interface GoldenReplay {
   readonly decoded: readonly { readonly topic: string | null; readonly seq: number; readonly end: boolean; readonly batch: readonly unknown[] | null }[];
 }
 
-function read<T>(file: string): readonly T[] {
-  return JSON.parse(readFileSync(new URL(`../../fixtures/golden/${file}`, import.meta.url), 'utf8')) as readonly T[];
+function read(file: string): unknown {
+  return JSON.parse(readFileSync(new URL(`../../fixtures/golden/${file}`, import.meta.url), 'utf8'));
 }
 
-export const vectors = read<GoldenVector>('kv-events.json');
-export const replays = read<GoldenReplay>('kv-events-replay.json');
+export const vectors = read('kv-events.json') as readonly GoldenVector[];
+export const replays = read('kv-events-replay.json') as readonly GoldenReplay[];
 
 export function frames(hex: readonly string[]): Buffer[] {
   return hex.map((frame) => Buffer.from(frame, 'hex'));
@@ -75,8 +75,9 @@ export function asGolden(event: KvEvent): Readonly<Record<string, unknown>> {
       };
     case 'cleared': return { type: 'AllBlocksCleared' };
     case 'unknown': return { type: event.tag, block_hashes: goldenHashes(event.hashes), medium: event.medium, group_idx: event.groupIdx };
-    case 'bad': return { type: 'bad', reason: event.reason };
+    case 'bad': break;
   }
+  return { type: 'bad', reason: event.reason };
 }
 
 function goldenHashes(hashes: BlockHashes): unknown[] {

@@ -1,0 +1,280 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Publisher } from 'zeromq';
+import { InstanceIdSchema, StreamIdSchema } from '#shared/ids.ts';
+import { OPERATION_INPUTS } from '#shared/operations.ts';
+import type { KvStreamView } from '#shared/kv.ts';
+import { KvEvents, type KvEventsOptions } from '#engine/kv-events/kv-events.ts';
+import { hashHex } from '#engine/kv-events/block-hashes.ts';
+import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
+import { frames, vectors } from '../../unit/kv-events/golden.ts';
+import { P0, TestPublisher, config, freePort, freePorts, removed, stored, until } from './publisher.ts';
+
+const open: KvEvents[] = [];
+
+function kvEvents(options: KvEventsOptions = {}): KvEvents {
+  const events = new KvEvents({ residentCapacity: 10_000, ...options });
+  open.push(events);
+  return events;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((events) => events.close()));
+});
+
+function view(events: KvEvents, rank = 0): KvStreamView {
+  const stream = events.streams().find((candidate) => candidate.rank === rank);
+  if (stream === undefined) throw new Error(`no stream of rank ${rank}`);
+  return stream;
+}
+
+const query = (input: object = {}) => OPERATION_INPUTS['kv.blocks'].parse(input);
+
+describe('golden frames over a real socket', () => {
+  it('shows every event that the frames hold', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+
+    // Each vector has a sequence of its own, so here they are numbered anew.
+    let seq = 0;
+    let expected = 0;
+    for (const golden of vectors) {
+      const [topic, , payload] = frames(golden.frames_hex) as [Buffer, Buffer, Buffer];
+      const sequence = Buffer.alloc(8);
+      sequence.writeBigUInt64BE(BigInt(seq));
+      await publisher.send([topic, sequence, payload]);
+      seq += 1;
+      expected += golden.decoded.batch.events.length;
+    }
+    await until(() => view(events).batches === vectors.length, 'all batches');
+
+    expect(view(events)).toMatchObject({ events: expected, gaps: 0, badMessages: 0, badEvents: 0, duplicateBatches: 0, epochs: 1, sawStart: true, encoding: 'mixed', hashForm: 'mixed', lastSeq: vectors.length - 1, state: 'live' });
+    expect(events.log.counters()).toEqual({ kept: expected, capacity: 50_000, total: expected, evicted: 0, dropped: 0 });
+    const rows = Array.from(events.log.rows());
+    const wanted = vectors.flatMap((golden) => {
+      const result = decodeMessage(frames(golden.frames_hex));
+      return result.ok ? result.batch.events.map((event) => (event.kind === 'stored' || event.kind === 'removed' || event.kind === 'unknown' ? hashHex(event.hashes, 0) : undefined)) : [];
+    });
+    expect(rows.map((row) => row.hashes[0])).toEqual(wanted);
+    expect(rows.map((row) => row.n)).toEqual(Array.from({ length: expected }, (_, index) => index + 1));
+    const large = rows.find((row) => row.hashCount === 128);
+    expect(large?.hashes).toHaveLength(16);
+    expect(large?.tokens).toHaveLength(32);
+    expect(large?.tokenCount).toBe(2048);
+  });
+});
+
+describe('sequence', () => {
+  it('counts a gap, reports its range, and shows it in the log', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const gaps: unknown[] = [];
+    const events = kvEvents({ onGap: (stream, gap) => gaps.push([stream, gap]) });
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(5, [stored(1)]);
+    await publisher.batch(9, [stored(2)]);
+    await publisher.batch(9, [stored(2)]);
+    await publisher.batch(10, [stored(3)]);
+    await until(() => view(events).lastSeq === 10, 'last batch');
+
+    expect(view(events)).toMatchObject({ gaps: 1, missedBatches: 3, duplicateBatches: 1, batches: 3, sawStart: false, epochs: 1 });
+    expect(gaps).toEqual([['p0/0', { from: 6, to: 8, epoch: 1 }]]);
+    expect(Array.from(events.log.rows(), (row) => [row.kind, row.seq])).toEqual([['stored', 5], ['gap', 9], ['stored', 9], ['stored', 10]]);
+    expect(Array.from(events.log.changedSince(1))[0]?.note).toBe('3 batches (6 to 8) are missing');
+  });
+
+  it('sees a restart while connected, and forgets the blocks of the old life', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1), stored(2)]);
+    await publisher.batch(1, [stored(3)]);
+    await publisher.batch(0, [stored(9)], { ts: 5000 });
+    await until(() => view(events).epochs === 2, 'second epoch');
+
+    expect(view(events)).toMatchObject({ lastSeq: 0, gaps: 0, resident: [{ medium: 'GPU', blocks: 1 }] });
+    const rows = Array.from(events.log.rows());
+    expect(rows.map((row) => [row.kind, row.epoch])).toEqual([['stored', 1], ['stored', 1], ['stored', 1], ['restart', 2], ['stored', 2]]);
+    expect(events.blocks(query()).blocks.map((block) => block.hash)).toEqual(['0000000000000009']);
+  });
+});
+
+describe('sockets', () => {
+  it('waits for a publisher that appears late, and follows it when it dies and comes back', async () => {
+    const port = await freePort();
+    const endpoint = `tcp://127.0.0.1:${port}`;
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint }));
+    await until(() => view(events).stateReason?.includes('nothing accepts connections') === true, 'a refused connection');
+    expect(view(events).state).toBe('connecting');
+    {
+      await using publisher = await TestPublisher.bound(endpoint);
+      await until(() => view(events).state === 'silent', 'connection');
+      expect(view(events).stateReason).toBeUndefined();
+      await publisher.batch(0, [stored(1)]);
+      await publisher.batch(1, [stored(2)]);
+      await until(() => view(events).state === 'live', 'live');
+    }
+    await until(() => view(events).state === 'lost', 'loss');
+    expect(view(events).stateReason).toBe(`the connection to ${endpoint} broke; trying again`);
+    await using second = await TestPublisher.bound(endpoint);
+    await until(() => view(events).state === 'live', 'reconnection');
+    // The clock stepped back over the restart: the new connection alone tells.
+    await second.batch(0, [stored(7)], { ts: 10 });
+    await until(() => view(events).epochs === 2, 'second epoch');
+    expect(view(events)).toMatchObject({ duplicateBatches: 0, resident: [{ medium: 'GPU', blocks: 1 }] });
+  });
+
+  it('has one stream per data-parallel rank, each with its own sequence and blocks', async () => {
+    const base = await freePorts(2);
+    await using rank0 = await TestPublisher.bound(`tcp://127.0.0.1:${base}`);
+    await using rank1 = await TestPublisher.bound(`tcp://127.0.0.1:${base + 1}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base}`, ranks: 2 }));
+    expect(events.streamsOf(P0.id)).toEqual(['p0/0', 'p0/1']);
+    await until(() => events.streams().every((stream) => stream.state === 'silent'), 'both connections');
+    await rank0.batch(0, [stored(1)]);
+    await rank1.batch(0, [stored(1), stored(2)], { rank: 1 });
+    await rank1.batch(1, [removed(1)], { rank: 1 });
+    await until(() => view(events, 0).batches === 1 && view(events, 1).batches === 2, 'batches');
+    expect(view(events, 0)).toMatchObject({ endpoint: `tcp://127.0.0.1:${base}`, resident: [{ medium: 'GPU', blocks: 1 }] });
+    expect(view(events, 0).stateReason).toBeUndefined();
+    expect(view(events, 1)).toMatchObject({ endpoint: `tcp://127.0.0.1:${base + 1}`, gaps: 0 });
+    expect(events.blocks(query({ stream: 'p0/1' })).blocks.map((block) => block.hash)).toEqual(['0000000000000002']);
+    expect(events.blocks(query()).total).toBe(2);
+  });
+
+  it('says when the batches are of another rank than the endpoint was taken for', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)], { rank: 3 });
+    await until(() => view(events).batches === 1, 'batch');
+    expect(view(events).stateReason).toBe('its batches say rank 3, but the endpoint was taken for rank 0');
+  });
+
+  it('binds for engines whose publisher connects', async () => {
+    const port = await freePort();
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' }));
+    expect(view(events)).toMatchObject({ state: 'connecting', stateReason: `bound to tcp://127.0.0.1:${port}, no engine has connected yet` });
+    {
+      await using publisher = TestPublisher.connected(`tcp://127.0.0.1:${port}`);
+      await until(() => view(events).state === 'silent', 'an engine');
+      await publisher.batch(0, [stored(1)]);
+      await until(() => view(events).state === 'live', 'live');
+    }
+    await until(() => view(events).state === 'lost', 'loss');
+    expect(view(events).stateReason).toBe('the engine disconnected');
+  });
+
+  it('fails visibly when it cannot bind', async () => {
+    const port = await freePort();
+    await using _taken = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' }));
+    expect(view(events).state).toBe('failed');
+    expect(view(events).stateReason).toMatch(/^cannot bind tcp:\/\/127\.0\.0\.1:\d+: Address already in use/);
+  });
+
+  it('takes only what begins with the topic', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, topic: 'kv@a' }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)], { topic: 'kv@b' });
+    await publisher.batch(0, [stored(2)], { topic: 'kv@a@model' });
+    await until(() => view(events).batches === 1, 'batch');
+    expect(events.blocks(query()).blocks.map((block) => block.hash)).toEqual(['0000000000000002']);
+  });
+
+  it('receives over inproc, a suffix per rank', async () => {
+    const name = `inproc://kv-test-${await freePort()}`;
+    await using rank1 = await TestPublisher.bound(`${name}_dp1`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: name, ranks: 2 }));
+    expect(view(events, 1).state).toBe('silent');
+    let seq = 0;
+    await until(async () => {
+      await rank1.batch(seq, [stored(1)], { rank: 1 });
+      seq += 1;
+      return view(events, 1).batches > 0;
+    }, 'batch');
+    expect(view(events, 1).state).toBe('live');
+  });
+
+  it('refuses endpoints that cannot be right, and opens nothing then', () => {
+    const events = kvEvents();
+    expect(() => events.attach(P0, config({ endpoint: 'tcp://127.0.0.1:65535', ranks: 2 }))).toThrow(/rank 1 would need port 65536/);
+    expect(() => events.attach(P0, config({ endpoint: 'tcp://127.0.0.1' }))).toThrow(/a port is missing/);
+    expect(events.streams()).toEqual([]);
+  });
+
+  it('forgets blocks and streams on detach, keeps the rows, and attaches again', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    const endpoint = config({ endpoint: `tcp://127.0.0.1:${port}` });
+    events.attach(P0, endpoint);
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)]);
+    await until(() => view(events).batches === 1, 'batch');
+    events.detach(P0.id);
+    expect(events.streams()).toEqual([]);
+    expect(events.blocks(query())).toMatchObject({ total: 0, matching: 0, byStream: [] });
+    expect(events.log.counters().kept).toBe(1);
+    expect(() => events.blocks(query({ stream: StreamIdSchema.parse('p0/0') }))).toThrow(/No KV event stream p0\/0/);
+    events.attach({ id: InstanceIdSchema.parse('p1'), name: 'P1' }, endpoint);
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(1, [stored(2)]);
+    await until(() => view(events).batches === 1, 'batch');
+    expect(view(events)).toMatchObject({ id: 'p1/0', sawStart: false, epochs: 1 });
+  });
+});
+
+describe('bad input', () => {
+  it('costs a bad message that message, and shows it', async () => {
+    const port = await freePort();
+    const socket = new Publisher({ linger: 0 });
+    await socket.bind(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await socket.send(['only one frame']);
+    await socket.send(['', Buffer.from('0000000000000000', 'hex'), Buffer.from('93', 'hex')]);
+    await socket.send(['', Buffer.from('0000000000000001', 'hex'), Buffer.from('9301919143aa', 'hex')]);
+    await socket.send(['', Buffer.from('0000000000000002', 'hex'), Buffer.from('920190', 'hex')]);
+    await until(() => view(events).lastSeq === 2, 'the good one');
+    socket.close();
+    expect(view(events)).toMatchObject({ badMessages: 3, batches: 1, gaps: 0 });
+    expect(Array.from(events.log.rows(), (row) => [row.kind, row.seq, row.note])).toEqual([
+      ['error', undefined, 'message not readable (frame-count): 1 frames instead of topic, sequence and payload'],
+      ['error', 0, 'message not readable (malformed): payload: truncated'],
+      ['error', 1, 'message not readable (malformed): payload: truncated'],
+    ]);
+  });
+
+  it('refuses what its queue cannot hold, counts it, and says so in the gap', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents({ queueLimit: { messages: 1000, bytes: 2000 } });
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)]);
+    await publisher.batch(1, [['BlockRemoved', Array.from({ length: 3000 }, (_, index) => index), 'GPU']]);
+    await publisher.batch(2, [stored(2)]);
+    await until(() => view(events).lastSeq === 2, 'the last batch');
+    expect(view(events)).toMatchObject({ droppedMessages: 1, gaps: 1, missedBatches: 1 });
+    expect(events.log.counters().dropped).toBe(1);
+    const gap = Array.from(events.log.rows()).find((row) => row.kind === 'gap');
+    expect(gap?.note).toBe("batch 1 is missing; all refused by pdscope's own full queue");
+  });
+});

@@ -1,0 +1,92 @@
+/** A stand-in for an engine's publisher: a real PUB socket that sends whatever frames a test wants. */
+import { createServer } from 'node:net';
+import { encode } from '@msgpack/msgpack';
+import { Publisher } from 'zeromq';
+import { InstanceIdSchema } from '#shared/ids.ts';
+import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+/** The first of `count` consecutive free ports. */
+export async function freePorts(count: number): Promise<number> {
+  for (;;) {
+    const base = await freePort();
+    if (base + count > 65_535) continue;
+    const servers = Array.from({ length: count }, () => createServer());
+    const results = await Promise.allSettled(servers.map((server, index) => new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(base + index, '127.0.0.1', resolve);
+    })));
+    await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+    if (results.every((result) => result.status === 'fulfilled')) return base;
+  }
+}
+
+export class TestPublisher implements AsyncDisposable {
+  readonly #socket = new Publisher({ linger: 0, sendHighWaterMark: 100_000 });
+
+  static async bound(endpoint: string): Promise<TestPublisher> {
+    const publisher = new TestPublisher();
+    // A port that was just closed may be taken for a moment longer.
+    await until(async () => publisher.#socket.bind(endpoint).then(() => true, () => false), `bind ${endpoint}`);
+    return publisher;
+  }
+
+  static connected(endpoint: string): TestPublisher {
+    const publisher = new TestPublisher();
+    publisher.#socket.connect(endpoint);
+    return publisher;
+  }
+
+  async send(frames: readonly Uint8Array[]): Promise<void> {
+    await this.#socket.send(frames.map((frame) => Buffer.from(frame)));
+  }
+
+  /** Sends one batch of events as an engine would. */
+  async batch(seq: number, events: readonly unknown[], options: { readonly ts?: number; readonly rank?: number; readonly topic?: string } = {}): Promise<void> {
+    await this.send(batchFrames(seq, events, options));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#socket.close();
+    await Promise.resolve();
+  }
+}
+
+export function batchFrames(seq: number, events: readonly unknown[], { ts = 1000 + seq, rank = 0, topic = '' } = {}): Buffer[] {
+  const sequence = Buffer.alloc(8);
+  sequence.writeBigUInt64BE(BigInt(seq));
+  return [Buffer.from(topic), sequence, Buffer.from(encode([ts, events, rank], { useBigInt64: true, forceFloat32: false }))];
+}
+
+/** A store of one block of two tokens. */
+export function stored(hash: number | bigint, parent: number | bigint | null = null): readonly unknown[] {
+  return ['BlockStored', [hash], parent, [Number(hash), Number(hash) + 1], 2, null, 'GPU'];
+}
+
+export function removed(hash: number | bigint): readonly unknown[] {
+  return ['BlockRemoved', [hash], 'GPU'];
+}
+
+/** Waits for a state, ten seconds at most. */
+export async function until(isThere: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!(await isThere())) {
+    if (performance.now() > deadline) throw new Error(`still waiting for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+export const P0 = { id: InstanceIdSchema.parse('p0'), name: 'P0' };
+
+export function config(input: { readonly endpoint: string } & Partial<KvEventsConfig>): KvEventsConfig {
+  return KvEventsConfigSchema.parse(input);
+}
