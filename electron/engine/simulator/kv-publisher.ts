@@ -1,0 +1,194 @@
+/**
+ * The ZMQ side of one data-parallel rank: a PUB socket with numbered batches and, if asked for, a ROUTER that replays the
+ * last ones (protocol facts: vllm/distributed/kv_events.py). Publishing never waits: libzmq drops for slow subscribers,
+ * as it does for vLLM. Numbers start at 0 with each publisher.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Publisher, Router } from 'zeromq';
+import { PdscopeError } from '#shared/errors.ts';
+import { encodeKvBatch, type KvEvent, type KvWireFormat } from './kv-event.ts';
+
+/** vLLM's default high-water mark and replay buffer. */
+const HIGH_WATER_MARK = 100_000;
+const DEFAULT_BUFFER_STEPS = 10_000;
+const END_SEQ = Buffer.alloc(8, 0xff);
+const EMPTY = Buffer.alloc(0);
+const BIND_ATTEMPTS = 50;
+
+export interface KvPublisherOptions {
+  /** Endpoint to bind, e.g. `tcp://127.0.0.1:5557`; port `*` for any. */
+  readonly endpoint: string;
+  /** Endpoint of the replay ROUTER; absent = no replay. */
+  readonly replayEndpoint?: string;
+  readonly topic: string;
+  readonly format: KvWireFormat;
+  readonly rank: number;
+  /** Batches kept for replay. Default 10,000. */
+  readonly bufferSteps?: number;
+  /** Tries, 20 ms apart, while the port is taken. Default 50. */
+  readonly bindAttempts?: number;
+}
+
+export interface PublishCounters {
+  batches: number;
+  events: number;
+  bytes: number;
+  /** Batches kept back by the `event-gap` fault; they are still in the replay buffer. */
+  skipped: number;
+  replayRequests: number;
+  replayedBatches: number;
+}
+
+export interface KvPublisher {
+  /** Bound endpoint with its real port. */
+  readonly endpoint: string;
+  readonly replayEndpoint: string | undefined;
+  readonly counters: Readonly<PublishCounters>;
+  /** Batches still to be kept back. */
+  readonly pendingGap: number;
+  publish(events: readonly KvEvent[]): void;
+  /** Keeps the next `batches` batches off the PUB socket. */
+  skipNext(batches: number): void;
+  close(): void;
+}
+
+interface Sent {
+  readonly seq: Buffer;
+  readonly payload: Uint8Array;
+}
+
+function seqFrame(seq: number): Buffer {
+  const frame = Buffer.allocUnsafe(8);
+  frame.writeBigUInt64BE(BigInt(seq));
+  return frame;
+}
+
+function readSeq(frame: Buffer): bigint {
+  // The start number is read big-endian from however many bytes arrive (golden vector with-topic/short-seq).
+  return frame.length === 0 ? 0n : BigInt(`0x${frame.toString('hex')}`);
+}
+
+/** A port that was just released may still be held by libzmq's reaper thread, so binding is tried for a while. */
+async function bindWithRetry(socket: Publisher | Router, endpoint: string, attempts: number): Promise<string> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await socket.bind(endpoint);
+      return socket.lastEndpoint ?? endpoint;
+    } catch (error) {
+      if (attempt >= attempts || endpoint.endsWith(':*')) {
+        throw new PdscopeError('sim-bind-failed', `Cannot bind ${endpoint} for KV events: choose another port.`, { cause: error });
+      }
+      await delay(20);
+    }
+  }
+}
+
+class ZmqKvPublisher implements KvPublisher {
+  readonly counters: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0 };
+  endpoint = '';
+  replayEndpoint: string | undefined;
+  pendingGap = 0;
+  readonly #pub = new Publisher({ sendHighWaterMark: HIGH_WATER_MARK, linger: 0 });
+  readonly #router: Router | undefined;
+  readonly #options: KvPublisherOptions;
+  readonly #topic: Buffer;
+  readonly #bufferSteps: number;
+  readonly #sent: Sent[] = [];
+  #sentStart = 0;
+  #seq = 0;
+  #isClosed = false;
+
+  constructor(options: KvPublisherOptions) {
+    this.#options = options;
+    this.#topic = Buffer.from(options.topic, 'utf8');
+    this.#bufferSteps = options.bufferSteps ?? DEFAULT_BUFFER_STEPS;
+    // An unlimited mark: a replay may be longer than libzmq's default of 1,000 messages.
+    if (options.replayEndpoint !== undefined) this.#router = new Router({ sendHighWaterMark: 0, linger: 0 });
+  }
+
+  async open(): Promise<void> {
+    const attempts = this.#options.bindAttempts ?? BIND_ATTEMPTS;
+    try {
+      this.endpoint = await bindWithRetry(this.#pub, this.#options.endpoint, attempts);
+      if (this.#router !== undefined && this.#options.replayEndpoint !== undefined) {
+        this.replayEndpoint = await bindWithRetry(this.#router, this.#options.replayEndpoint, attempts);
+        void this.#serveReplay(this.#router);
+      }
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  publish(events: readonly KvEvent[]): void {
+    if (this.#isClosed || events.length === 0) return;
+    const payload = encodeKvBatch({ ts: Date.now() / 1000, events, rank: this.#options.rank }, this.#options.format);
+    const seq = seqFrame(this.#seq);
+    this.#seq += 1;
+    this.#remember({ seq, payload });
+    if (this.pendingGap > 0) {
+      this.pendingGap -= 1;
+      this.counters.skipped += 1;
+      return;
+    }
+    this.counters.batches += 1;
+    this.counters.events += events.length;
+    this.counters.bytes += payload.length;
+    // A PUB socket queues or drops at once; the promise is settled and rejects only when the socket was closed meanwhile.
+    this.#pub.send([this.#topic, seq, payload]).catch(() => {
+      this.counters.batches -= 1;
+    });
+  }
+
+  skipNext(batches: number): void {
+    this.pendingGap += batches;
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#pub.close();
+    this.#router?.close();
+  }
+
+  #remember(sent: Sent): void {
+    this.#sent.push(sent);
+    if (this.#sent.length - this.#sentStart <= this.#bufferSteps) return;
+    this.#sentStart += 1;
+    // Compacts now and then instead of shifting 10,000 entries per batch.
+    if (this.#sentStart > this.#bufferSteps) {
+      this.#sent.splice(0, this.#sentStart);
+      this.#sentStart = 0;
+    }
+  }
+
+  async #serveReplay(router: Router): Promise<void> {
+    try {
+      for await (const frames of router) {
+        const [client, delimiter, start] = frames;
+        // Without the delimiter vLLM logs and stays silent.
+        if (client === undefined || delimiter === undefined || start === undefined || delimiter.length > 0) continue;
+        await this.#replay(router, client, readSeq(start));
+      }
+    } catch (error) {
+      if (!this.#isClosed) throw error;
+    }
+  }
+
+  async #replay(router: Router, client: Buffer, start: bigint): Promise<void> {
+    this.counters.replayRequests += 1;
+    for (const { seq, payload } of this.#sent.slice(this.#sentStart)) {
+      if (seq.readBigUInt64BE() < start) continue;
+      await router.send([client, EMPTY, this.#topic, seq, payload]);
+      this.counters.replayedBatches += 1;
+    }
+    await router.send([client, EMPTY, EMPTY, END_SEQ, EMPTY]);
+  }
+}
+
+/** Binds the sockets. Throws `sim-bind-failed`. */
+export async function openKvPublisher(options: KvPublisherOptions): Promise<KvPublisher> {
+  const publisher = new ZmqKvPublisher(options);
+  await publisher.open();
+  return publisher;
+}

@@ -1,0 +1,227 @@
+/**
+ * One simulated engine endpoint: a real HTTP server, real ZMQ sockets and a NIXL side channel, behaving like vLLM as far as
+ * a proxy and a dashboard can see. The rest of pdscope cannot tell it from the real thing except by its mark.
+ */
+import type { KvEventsConfig } from '#shared/instance.ts';
+import type { SimFault } from '#shared/operations.ts';
+import type { Role } from '#shared/vocabulary.ts';
+import { openEngineLife, type EngineLife } from './engine-life.ts';
+import { openHttpFront, type HttpFront } from './http-front.ts';
+import type { PublishCounters } from './kv-publisher.ts';
+import { openNixlSideChannel, type NixlSideChannel } from './nixl-side-channel.ts';
+import { createPrng, seedOf, type Prng } from './prng.ts';
+import { ReceivedLog, type ReceivedRequest } from './received-log.ts';
+import { SimFaults } from './sim-faults.ts';
+import { resolveSimOptions, type ResolvedSimOptions, type SimInstanceOptions } from './sim-options.ts';
+import { createSimHandler } from './sim-server.ts';
+
+export type { ReceivedRequest } from './received-log.ts';
+export type { SimInstanceOptions, SimKvEventsOptions, SimTiming } from './sim-options.ts';
+
+export interface SimStats {
+  readonly running: number;
+  /** Waiting for blocks or a place in the batch. */
+  readonly waiting: number;
+  /** Waiting for remote KV. */
+  readonly loading: number;
+  readonly blocks: number;
+  readonly freeBlocks: number;
+  /** Blocks that hold a hash, referenced or not. */
+  readonly residentBlocks: number;
+  /** Blocks kept for a decode instance. */
+  readonly pinnedBlocks: number;
+  readonly leases: number;
+  /** Sequences ended because their client left, in this life. */
+  readonly aborted: number;
+  /** HTTP inference requests in flight. */
+  readonly inFlight: number;
+  /** Restarts so far. */
+  readonly restarts: number;
+}
+
+export interface SimInstance {
+  readonly role: Role;
+  readonly name: string;
+  readonly model: string;
+  /** `http://host:port`. */
+  readonly url: string;
+  /** Real endpoints of rank 0; undefined without events. */
+  readonly kvEvents: KvEventsConfig | undefined;
+  /** New after each restart; undefined without NIXL. */
+  readonly engineId: string | undefined;
+  readonly fault: SimFault;
+  /**
+   * `amount`: delay factor (`slow`, default 10), chunks before the cut (`reset-mid-stream`, 3), batches kept back
+   * (`event-gap`, 5). `event-gap`, `restart` and `drop-lease` happen once; the others last until `none`.
+   */
+  setFault(fault: SimFault, amount?: number): Promise<void>;
+  /** A new life on the same ports: sequence numbers from 0, empty cache, new engine id, new block hashes. */
+  restart(): Promise<void>;
+  /** Requests as they came in, oldest first; bounded. */
+  readonly received: readonly ReceivedRequest[];
+  clearReceived(): void;
+  stats(): SimStats;
+  /** What was published in this life, over all ranks. */
+  readonly publish: Readonly<PublishCounters>;
+  close(): Promise<void>;
+}
+
+const NOTHING_PUBLISHED: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0 };
+
+interface Parts {
+  readonly options: ResolvedSimOptions;
+  readonly prng: Prng;
+  readonly faults: SimFaults;
+  readonly received: ReceivedLog;
+  readonly sideChannel: NixlSideChannel | undefined;
+}
+
+class RunningSimInstance implements SimInstance {
+  readonly role: Role;
+  readonly name: string;
+  readonly model: string;
+  readonly url: string;
+  readonly #parts: Parts;
+  readonly #front: HttpFront;
+  readonly #inFlight: () => number;
+  #life: EngineLife;
+  readonly #setLife: (life: EngineLife) => void;
+  #restarts = 0;
+  #isClosed = false;
+
+  constructor(parts: Parts, state: { front: HttpFront; life: EngineLife; inFlight: () => number; setLife: (life: EngineLife) => void }) {
+    const { options } = parts;
+    this.#parts = parts;
+    this.#front = state.front;
+    this.#life = state.life;
+    this.#inFlight = state.inFlight;
+    this.#setLife = state.setLife;
+    this.role = options.role;
+    this.name = options.name;
+    this.model = options.model;
+    const host = options.host === '0.0.0.0' ? '127.0.0.1' : options.host;
+    this.url = `http://${host.includes(':') ? `[${host}]` : host}:${state.front.port}`;
+  }
+
+  get kvEvents(): KvEventsConfig | undefined {
+    return this.#life.publishers?.config;
+  }
+
+  get engineId(): string | undefined {
+    return this.#parts.options.nixl ? this.#life.engineId : undefined;
+  }
+
+  get fault(): SimFault {
+    const { faults } = this.#parts;
+    // A gap is over when its batches were kept back.
+    if (faults.fault === 'event-gap' && (this.#life.publishers?.pendingGap() ?? 0) === 0) faults.set('none');
+    return faults.fault;
+  }
+
+  get received(): readonly ReceivedRequest[] {
+    return this.#parts.received.entries;
+  }
+
+  clearReceived(): void {
+    this.#parts.received.clear();
+  }
+
+  get publish(): Readonly<PublishCounters> {
+    return this.#life.publishers?.counters() ?? NOTHING_PUBLISHED;
+  }
+
+  async setFault(fault: SimFault, amount?: number): Promise<void> {
+    const { faults } = this.#parts;
+    const wasHanging = faults.fault === 'hang';
+    faults.set(fault, amount);
+    // Requests that were left hanging will never be answered; their clients should learn that the fault is over.
+    if (wasHanging && fault !== 'hang') this.#front.dropConnections();
+    if (fault === 'refuse') await this.#front.refuse();
+    else await this.#front.resume();
+    if (fault === 'event-gap') this.#life.publishers?.skipNext(faults.amount);
+    if (fault === 'drop-lease') {
+      for (const core of this.#life.cores) core.leases.dropAll();
+      faults.set('none');
+    }
+    if (fault === 'restart') {
+      await this.restart();
+      faults.set('none');
+    }
+  }
+
+  async restart(): Promise<void> {
+    const { kvEvents } = this;
+    await this.#front.refuse();
+    this.#life.close();
+    const { options, prng, sideChannel, faults } = this.#parts;
+    this.#life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents });
+    this.#setLife(this.#life);
+    this.#restarts += 1;
+    if (!this.#isClosed && faults.fault !== 'refuse') await this.#front.resume();
+  }
+
+  stats(): SimStats {
+    const { cores } = this.#life;
+    const sum = (read: (core: (typeof cores)[number]) => number): number => cores.reduce((total, core) => total + read(core), 0);
+    return {
+      running: sum((core) => core.running),
+      waiting: sum((core) => core.waitingCapacity),
+      loading: sum((core) => core.waitingDeferred),
+      blocks: sum((core) => core.cache.capacity),
+      freeBlocks: sum((core) => core.cache.freeBlocks),
+      residentBlocks: sum((core) => core.cache.residentBlocks),
+      pinnedBlocks: sum((core) => core.leases.pinnedBlocks),
+      leases: sum((core) => core.leases.count),
+      aborted: sum((core) => core.aborted),
+      inFlight: this.#inFlight(),
+      restarts: this.#restarts,
+    };
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#front.close();
+    this.#life.close();
+    await this.#parts.sideChannel?.close();
+  }
+}
+
+/** Starts an instance and waits until it answers. Throws `sim-bind-failed` when a given port is taken. */
+export async function startSimInstance(given: SimInstanceOptions): Promise<SimInstance> {
+  const options = resolveSimOptions(given);
+  const prng = createPrng(seedOf(`${options.seed}/${options.role}/${options.name}`));
+  const faults = new SimFaults();
+  const received = new ReceivedLog(options.keepReceived);
+  const sideChannel = options.nixl ? await openNixlSideChannel(options.host, options.nixlPort) : undefined;
+  let life: EngineLife | undefined;
+  try {
+    life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents: undefined });
+    let current = life;
+    let inFlight = 0;
+    const handler = createSimHandler({
+      context: { options, prng, life: () => current, inFlight: () => inFlight },
+      faults,
+      received,
+      onInFlight: (change) => {
+        inFlight += change;
+      },
+    });
+    const front = await openHttpFront(options.host, options.port, handler);
+    return new RunningSimInstance(
+      { options, prng, faults, received, sideChannel },
+      {
+        front,
+        life,
+        inFlight: () => inFlight,
+        setLife: (next) => {
+          current = next;
+        },
+      },
+    );
+  } catch (error) {
+    life?.close();
+    await sideChannel?.close();
+    throw error;
+  }
+}

@@ -1,0 +1,164 @@
+/** What a simulated instance can be told, and the defaults. */
+import { createHash } from 'node:crypto';
+import type { Role } from '#shared/vocabulary.ts';
+import type { Logger } from '../log.ts';
+import { silentLogger } from '../log.ts';
+import type { SharedStore } from './shared-store.ts';
+
+export interface SimKvEventsOptions {
+  /** PUB port of rank 0 (rank r: port + r). Default 0 = choose. */
+  readonly port?: number;
+  /** Frame 0 of every message. Default `kv-events`. */
+  readonly topic?: string;
+  /** Default `map`. */
+  readonly encoding?: 'array' | 'map';
+  /** Default `int`. */
+  readonly hashForm?: 'int' | 'bytes';
+  /** Whether a replay ROUTER runs beside it. Default true. */
+  readonly replay?: boolean;
+  /** Port of the replay ROUTER of rank 0. Default 0 = choose. */
+  readonly replayPort?: number;
+  /** Batches kept for replay. Default 10,000. */
+  readonly bufferSteps?: number;
+}
+
+/** Milliseconds of simulated work before `speed` is applied; the defaults resemble an 8B model on one large GPU. */
+export interface SimTiming {
+  /** Fixed cost of a step that prefills. Default 12. */
+  readonly prefillBaseMs: number;
+  /** Per uncached prompt token. Default 0.09. */
+  readonly prefillMsPerToken: number;
+  /** A decode step with one running request. Default 11. */
+  readonly decodeStepMs: number;
+  /** Added per further running request. Default 0.12. */
+  readonly decodeStepMsPerRunning: number;
+  /** Fixed cost of a KV transfer. Default 3. */
+  readonly transferBaseMs: number;
+  /** Per block pulled from another instance. Default 0.15. */
+  readonly transferMsPerBlock: number;
+  /** Per media item on an encode instance. Default 40. */
+  readonly encodeMsPerItem: number;
+  /** Relative spread of step times, 0..1. Default 0.06. */
+  readonly jitter: number;
+}
+
+export interface SimInstanceOptions {
+  readonly role: Role;
+  /** Default: the role. */
+  readonly name?: string;
+  /** Address to listen on, also the NIXL side channel's. Default 127.0.0.1. */
+  readonly host?: string;
+  /** HTTP port. Default 0 = choose. */
+  readonly port?: number;
+  /** Default `sim/Qwen3-8B`. */
+  readonly model?: string;
+  /** LoRA adapters served beside the model. Default none. */
+  readonly loras?: readonly string[];
+  /** Default `0.29.0+sim`. */
+  readonly version?: string;
+  /** Same seed, same behaviour. Default 1. */
+  readonly seed?: number;
+  /** Tokens per KV block. Default 16. */
+  readonly blockSize?: number;
+  /** KV blocks per rank. Default 2048. */
+  readonly blocks?: number;
+  /** Default 32768, and never more than the cache can hold. */
+  readonly maxModelLen?: number;
+  /** Default false: no events are published. */
+  readonly kvEvents?: false | SimKvEventsOptions;
+  /** Data-parallel ranks. Default 1. */
+  readonly dpSize?: number;
+  readonly timing?: Partial<SimTiming>;
+  /** Divides all simulated times. Default 1. */
+  readonly speed?: number;
+  /** Requests running at once per rank. Default 256. */
+  readonly maxNumSeqs?: number;
+  /** Tokens per step. Default 8192. */
+  readonly maxBatchedTokens?: number;
+  /** How long finished prefill blocks wait for a decode instance, real milliseconds. Default 30,000. */
+  readonly leaseMs?: number;
+  /** Whether NIXL pull works here (`NixlConnector`). Default true, except on encode instances. */
+  readonly nixl?: boolean;
+  /** Port of the NIXL side channel. Default 0 = choose. */
+  readonly nixlPort?: number;
+  /** What happens when pulling KV fails (`kv_load_failure_policy`). Default `fail`. */
+  readonly kvLoadFailurePolicy?: 'fail' | 'recompute';
+  /** A store shared by several instances, for P/D without transfer parameters. Default none. */
+  readonly sharedStore?: SharedStore;
+  /** Bearer token asked for under /v1. Default none. */
+  readonly apiKey?: string;
+  /** `--enable-per-request-metrics`. Default true. */
+  readonly perRequestMetrics?: boolean;
+  /** `--enable-prompt-tokens-details`. Default true. */
+  readonly promptTokensDetails?: boolean;
+  /** `--enable-request-id-headers`. Default false. */
+  readonly requestIdHeaders?: boolean;
+  /** VLLM_SERVER_DEV_MODE: /server_info and /reset_prefix_cache. Default true. */
+  readonly devMode?: boolean;
+  /** Received requests kept for inspection. Default 256 (and 4 MB of bodies). */
+  readonly keepReceived?: number;
+  readonly logger?: Logger;
+}
+
+type OptionalOption = 'apiKey' | 'sharedStore' | 'timing' | 'loras';
+
+/** Options with every default filled in. */
+export type ResolvedSimOptions = Required<Omit<SimInstanceOptions, OptionalOption>> & {
+  readonly apiKey: string | undefined;
+  readonly sharedStore: SharedStore | undefined;
+  readonly timing: SimTiming;
+  readonly loras: readonly string[];
+};
+
+const DEFAULT_TIMING: SimTiming = {
+  prefillBaseMs: 12,
+  prefillMsPerToken: 0.09,
+  decodeStepMs: 11,
+  decodeStepMsPerRunning: 0.12,
+  transferBaseMs: 3,
+  transferMsPerBlock: 0.15,
+  encodeMsPerItem: 40,
+  jitter: 0.06,
+};
+
+export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptions {
+  const blockSize = options.blockSize ?? 16;
+  const blocks = options.blocks ?? 2048;
+  return {
+    name: options.role,
+    host: '127.0.0.1',
+    port: 0,
+    model: 'sim/Qwen3-8B',
+    version: '0.29.0+sim',
+    seed: 1,
+    kvEvents: false,
+    dpSize: 1,
+    speed: 1,
+    maxNumSeqs: 256,
+    maxBatchedTokens: 8192,
+    leaseMs: 30_000,
+    nixl: options.role !== 'encode',
+    nixlPort: 0,
+    kvLoadFailurePolicy: 'fail',
+    perRequestMetrics: true,
+    promptTokensDetails: true,
+    requestIdHeaders: false,
+    devMode: true,
+    keepReceived: 256,
+    logger: silentLogger,
+    ...options,
+    blockSize,
+    blocks,
+    maxModelLen: Math.min(options.maxModelLen ?? 32_768, blockSize * blocks),
+    timing: { ...DEFAULT_TIMING, ...options.timing },
+    loras: options.loras ?? [],
+    apiKey: options.apiKey,
+    sharedStore: options.sharedStore,
+  };
+}
+
+/** vLLM's default fingerprint: `vllm-<version>-<8 hex>`. */
+export function systemFingerprint(options: ResolvedSimOptions): string {
+  const digest = createHash('sha256').update(`${options.model}/${options.seed}`).digest('hex');
+  return `vllm-${options.version}-${digest.slice(0, 8)}`;
+}
