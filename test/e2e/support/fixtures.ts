@@ -1,0 +1,79 @@
+/**
+ * Test fixtures: one host for all tests of a worker, one signed-in page for each test. A page that breaks its content
+ * security policy, throws, or logs an error fails its test, whatever the test looked at.
+ */
+import { AxeBuilder } from '@axe-core/playwright';
+import { expect, test as base, type Page } from '@playwright/test';
+import { startHeadlessHost, type HeadlessHost } from './headless-host.ts';
+
+export const VIEWS = ['overview', 'requests', 'kv-events', 'instances'] as const;
+export type View = (typeof VIEWS)[number];
+export const THEMES = ['dark', 'light'] as const;
+export type Theme = (typeof THEMES)[number];
+
+/** Texts that a browser logs as errors and that say nothing about the page. */
+const IGNORED = [/favicon\.ico/];
+
+interface Fixtures {
+  /** Signed in, connected, on the overview. */
+  readonly app: Page;
+}
+
+interface WorkerFixtures {
+  readonly host: HeadlessHost;
+}
+
+export const test = base.extend<Fixtures, WorkerFixtures>({
+  host: [
+    async ({ browserName: _browser }, use) => {
+      await using host = await startHeadlessHost();
+      await use(host);
+    },
+    { scope: 'worker', timeout: 60_000 },
+  ],
+  // The port is the system's choice, so the base URL is known once the host runs.
+  baseURL: async ({ host }, use) => {
+    await use(host.url);
+  },
+  app: async ({ page, host }, use) => {
+    const problems: string[] = [];
+    page.on('pageerror', (error) => problems.push(`thrown: ${error.message}`));
+    page.on('console', (message) => {
+      const text = `${message.text()} (${message.location().url})`;
+      if (message.type() === 'error' && !IGNORED.some((pattern) => pattern.test(text))) problems.push(`logged: ${text}`);
+    });
+    await page.goto(host.loginUrl);
+    await expectConnected(page);
+    await use(page);
+    expect(problems, 'errors in the page').toEqual([]);
+  },
+});
+
+export { expect };
+
+export async function expectConnected(page: Page): Promise<void> {
+  await expect(page.getByText('engine connected')).toBeVisible();
+}
+
+/** Goes to a view by its place in the rail, as a person does. */
+export async function openView(page: Page, view: View): Promise<void> {
+  await page.goto(`/#/${view}`);
+  await expect(page.locator('main h1')).toBeVisible();
+}
+
+export async function useTheme(page: Page, theme: Theme): Promise<void> {
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+  await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', theme);
+}
+
+/** No violation of WCAG 2 A/AA and of axe's best practices. Each violation is named with the first elements it is about. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join('\n  ')}`);
+  expect(found).toEqual([]);
+}
+
+/** A picture of the page for a person to look at, under test-results/screenshots. */
+export async function takePicture(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: `test-results/screenshots/${name}.png` });
+}
