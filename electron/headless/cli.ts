@@ -1,0 +1,7 @@
+#!/usr/bin/env node
+/** Entry of `pdscope`. All there is to it is in program.ts, so that tests can run it without a process. */
+import { runProgram } from './program.ts';
+
+const code = await runProgram(process.argv.slice(2));
+// A command that goes on running (serve, sim, events) answers undefined and ends the process itself.
+if (code !== undefined) process.exitCode = code;

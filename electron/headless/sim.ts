@@ -1,0 +1,57 @@
+/** Runs `pdscope sim`. */
+import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
+import { PdscopeError } from '#shared/errors.ts';
+import type { ProgramOutput } from './command-context.ts';
+import type { SimFlags } from './commands/sim-command.ts';
+import { stopOnSignals } from './shutdown.ts';
+
+/** Starts the instance, prints where it is, and stops on signals. Throws PdscopeError `port_in_use`. */
+export async function sim(flags: SimFlags, output: ProgramOutput): Promise<void> {
+  const instance = await start(flags);
+  if (flags.fault !== undefined) await instance.setFault(flags.fault, flags.faultAmount);
+  stopOnSignals({
+    say: (text) => output.err(`${text}\n`),
+    announce: () => output.err(`pdscope: stopping the simulated ${instance.role}, ${instance.stats().inFlight} requests in flight\n`),
+    close: () => instance.close(),
+  });
+  output.out(simText(instance, flags));
+}
+
+async function start(flags: SimFlags): Promise<SimInstance> {
+  const { role, host, port, model, blockSize, blocks, dpSize, speed, seed, apiKey } = flags;
+  const { kvEventsPort, replayPort, topic, encoding, hashForm } = flags;
+  try {
+    return await startSimInstance({
+      role,
+      host,
+      port,
+      ...(model !== undefined && { model }),
+      ...(blockSize !== undefined && { blockSize }),
+      ...(blocks !== undefined && { blocks }),
+      ...(dpSize !== undefined && { dpSize }),
+      ...(speed !== undefined && { speed }),
+      ...(seed !== undefined && { seed }),
+      ...(apiKey !== undefined && { apiKey }),
+      ...(kvEventsPort !== undefined && {
+        kvEvents: { port: kvEventsPort, encoding, hashForm, ...(topic !== undefined && { topic }), ...(replayPort !== undefined && { replayPort }) },
+      }),
+    });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRINUSE') throw error;
+    throw new PdscopeError('port_in_use', `A port of the simulated instance is taken (HTTP ${port}, KV events ${kvEventsPort ?? 'none'}). Give another, or 0 for any.`, { cause: error });
+  }
+}
+
+function simText(instance: SimInstance, { fault }: SimFlags): string {
+  const { role, url, model, kvEvents } = instance;
+  const ranks = kvEvents !== undefined && kvEvents.ranks > 1 ? ` and the ${kvEvents.ranks - 1} ports after it` : '';
+  const lines = [
+    `pdscope: simulated ${role} instance of ${model} at ${url}`,
+    ...(kvEvents === undefined ? [] : [`  KV events  ${kvEvents.endpoint}${ranks}, topic "${kvEvents.topic}"`]),
+    ...(kvEvents?.replayEndpoint === undefined ? [] : [`  replay     ${kvEvents.replayEndpoint}`]),
+    ...(fault === undefined || fault === 'none' ? [] : [`  fault      ${fault}`]),
+    '  stop       Ctrl+C',
+  ];
+  return `${lines.join('\n')}\n`;
+}
