@@ -1,6 +1,7 @@
 /** Starts the page: picks the transport of the host it runs on, and mounts the app. */
 import './theme/mantine.css';
 import './theme/tokens.css';
+import './theme/kit.css';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';

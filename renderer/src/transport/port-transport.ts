@@ -2,6 +2,7 @@
  * Connects to the desktop host. The page asks the preload for a port (`pdscope-connect`); the preload answers with one
  * MessagePort that leads to the engine in the main process. Messages are structured clones, so no JSON is involved.
  */
+import { DESKTOP_GLOBAL, type ConnectRequest, type PortDelivery } from '#shared/desktop-port.ts';
 import type { HostMessage } from '#shared/wire.ts';
 import type { Connect } from './duplex.ts';
 
@@ -9,7 +10,7 @@ const PORT_TIMEOUT_MS = 5000;
 
 /** True when a preload of pdscope is present. */
 export function hasDesktopHost(scope: object = globalThis): boolean {
-  return 'pdscope' in scope;
+  return DESKTOP_GLOBAL in scope;
 }
 
 export function portConnect(): Connect {
@@ -37,7 +38,7 @@ export function portConnect(): Connect {
     };
     const timer = setTimeout(() => finish('the desktop host did not hand over a port'), PORT_TIMEOUT_MS);
     globalThis.addEventListener('message', receivePort);
-    globalThis.postMessage({ type: 'pdscope-connect' }, '*');
+    globalThis.postMessage({ type: 'pdscope-connect' } satisfies ConnectRequest, '*');
     return {
       send: (message) => port?.postMessage(message),
       close: () => {
@@ -50,6 +51,6 @@ export function portConnect(): Connect {
   };
 }
 
-function isPortMessage(data: unknown): boolean {
+function isPortMessage(data: unknown): data is PortDelivery {
   return typeof data === 'object' && data !== null && 'type' in data && data.type === 'pdscope-port';
 }

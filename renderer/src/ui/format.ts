@@ -65,6 +65,12 @@ export function formatPercent(share: number): string {
   return percent >= 99.95 || percent < 0.05 ? integer.format(percent) : oneDigit.format(percent);
 }
 
+/** How long ago, in tenths of a second while that matters, so that the unit does not flicker: `0.9 s ago`, `3 m 12 s ago`. */
+export function formatAgo(ms: number): string {
+  const bounded = Math.max(0, ms);
+  return `${bounded < 10_000 ? `${(bounded / 1000).toFixed(1)}${THIN}s` : formatDuration(bounded)} ago`;
+}
+
 /** Binary units: `61 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -35,7 +35,7 @@ export function sparklinePath(values: readonly (number | undefined)[], width: nu
 }
 
 /** A small line without axes, 0-based. */
-export function Sparkline({ values, color, label, width = 92, height = 16 }: SparklineProps): ReactElement {
+export function Sparkline({ values, color, label, width = 76, height = 16 }: SparklineProps): ReactElement {
   return (
     <svg className={classes.sparkline} width={width} height={height} role="img" aria-label={label}>
       <title>{label}</title>

@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import type { InstanceView } from '#shared/instance.ts';
 import { Facts } from '../../ui/facts.tsx';
-import { formatDuration, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
+import { formatAgo, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
@@ -14,7 +14,7 @@ export function EngineGaugesSection({ instance, nowUnixMs }: { readonly instance
   return (
     <>
       <SectionHead title="Engine metrics">
-        <span className={classes.note}>{engine === undefined ? 'never scraped' : `scraped ${formatDuration(Math.max(0, nowUnixMs - engine.scrapedAtUnixMs))} ago`}</span>
+        <span className={classes.note}>{engine === undefined ? 'never scraped' : `scraped ${formatAgo(nowUnixMs - engine.scrapedAtUnixMs)}`}</span>
       </SectionHead>
       <div className={classes.block}>
         {scrapeError !== undefined && <Message tone="error">{scrapeError}</Message>}

@@ -27,7 +27,9 @@ export interface InstanceDetailProps {
 export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProps): ReactElement {
   const state = describeInstance(instance, engine.nowUnixMs);
   const streams = engine.streams.filter((stream) => stream.instance === instance.id);
-  const { latency } = instance;
+  const { latency, role } = instance;
+  const servesPrefill = role === 'prefill' || role === 'both';
+  const servesDecode = role === 'decode' || role === 'both';
   return (
     <section className={classes.scroll} aria-label={`Instance ${instance.name}`}>
       <div className={classes.detailHead}>
@@ -62,15 +64,15 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
         />
       </div>
 
-      <SectionHead title="Latency as pdscope observed it, 5 min" />
+      {(servesPrefill || servesDecode) && <SectionHead title="Latency as pdscope observed it, 5 min" />}
       <div className={classes.block}>
         <Facts
           facts={[
-            ['prefill p50 / p95 ms', <QuantilePair key="prefill" quantiles={latency.prefillMs} tail="p95" />],
-            ['TTFT p50 / p95 ms', <QuantilePair key="ttft" quantiles={latency.ttftMs} tail="p95" />],
-            ['ITL p50 / p99 ms', <QuantilePair key="itl" quantiles={latency.itlMs} tail="p99" />],
-            ['TPOT p50 / p95 ms', <QuantilePair key="tpot" quantiles={latency.tpotMs} tail="p95" />],
-            ['E2EL p50 / p95 ms', <QuantilePair key="e2el" quantiles={latency.e2elMs} tail="p95" />],
+            ['prefill p50 / p95 ms', servesPrefill && <QuantilePair key="prefill" quantiles={latency.prefillMs} tail="p95" />],
+            ['TTFT p50 / p95 ms', servesDecode && <QuantilePair key="ttft" quantiles={latency.ttftMs} tail="p95" />],
+            ['ITL p50 / p99 ms', servesDecode && <QuantilePair key="itl" quantiles={latency.itlMs} tail="p99" />],
+            ['TPOT p50 / p95 ms', servesDecode && <QuantilePair key="tpot" quantiles={latency.tpotMs} tail="p95" />],
+            ['E2EL p50 / p95 ms', servesDecode && <QuantilePair key="e2el" quantiles={latency.e2elMs} tail="p95" />],
           ]}
         />
       </div>

@@ -23,7 +23,6 @@ export function InstanceList({ engine, selection, onSelect }: InstanceListProps)
         <thead>
           <tr>
             <th scope="col">instance</th>
-            <th scope="col">role</th>
             <th scope="col">state</th>
             <th scope="col" className={classes.right}>in flight</th>
             <th scope="col" className={classes.right}>served</th>
@@ -47,13 +46,11 @@ export function InstanceList({ engine, selection, onSelect }: InstanceListProps)
                     <button type="button" className={classes.nameButton} aria-current={instance.id === selection} onClick={() => onSelect(instance.id)}>
                       {instance.name}
                     </button>
-                    <span className={classes.address}>{instance.url.replace(/^https?:\/\//, '')}</span>
+                    <span className={classes.address} title={`${instance.role}, ${instance.url}`}>
+                      {instance.url.replace(/^https?:\/\//, '')}
+                    </span>
                   </span>
                 </th>
-                <td>
-                  {instance.role}
-                  {instance.isSimulated && <span className={classes.simulated}> simulated</span>}
-                </td>
                 <td>
                   <StateMark tone={state.tone} title={state.explanation}>
                     {state.words}

@@ -2,7 +2,7 @@ import type { ReactElement } from 'react';
 import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamState, KvStreamView } from '#shared/kv.ts';
 import { Facts } from '../../ui/facts.tsx';
-import { ABSENT, formatBytes, formatCount, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
+import { ABSENT, formatAgo, formatBytes, formatCount, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { StateMark, type Tone } from '../../ui/state-mark.tsx';
@@ -44,7 +44,7 @@ function streamFacts(stream: KvStreamView, nowUnixMs: number): readonly (readonl
   const resident = stream.resident.map((count) => `${count.medium} ${formatInteger(count.blocks)}`).join(', ');
   return [
     ['endpoint', `${stream.endpoint}${stream.topic === '' ? '' : `, topic ${stream.topic}`}`],
-    ['last batch', stream.lastReceivedAtUnixMs === undefined ? 'none yet' : `seq ${stream.lastSeq === undefined ? ABSENT : formatInteger(stream.lastSeq)}, ${formatDuration(Math.max(0, nowUnixMs - stream.lastReceivedAtUnixMs))} ago`],
+    ['last batch', stream.lastReceivedAtUnixMs === undefined ? 'none yet' : `seq ${stream.lastSeq === undefined ? ABSENT : formatInteger(stream.lastSeq)}, ${formatAgo(nowUnixMs - stream.lastReceivedAtUnixMs)}`],
     ['received', `${formatCount(stream.batches, 'batch', 'batches')}, ${formatCount(stream.events, 'event')}, ${formatBytes(stream.bytes)}, ${formatRate(stream.eventsPerSecond)} events/s`],
     ['lag', stream.lagMs === undefined ? undefined : `${stream.lagMs < 0 ? '−' : ''}${formatDuration(Math.abs(stream.lagMs))} (two clocks: only as good as their agreement)`],
     ['gaps', `${formatInteger(stream.gaps)}, ${formatCount(stream.missedBatches, 'batch', 'batches')} missed, ${formatInteger(stream.duplicateBatches)} duplicate`],

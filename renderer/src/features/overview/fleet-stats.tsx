@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import type { Quantiles } from '#shared/quantiles.ts';
 import type { EngineState } from '#shared/state.ts';
-import { ABSENT, formatBytes, formatCount, formatInteger, formatMs, formatPercent, formatRate } from '../../ui/format.ts';
+import { ABSENT, formatBytes, formatCompact, formatCount, formatInteger, formatMs, formatPercent, formatRate } from '../../ui/format.ts';
 import { describeQuantiles } from '../../ui/quantile-pair.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 
@@ -16,8 +16,8 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
       <StatTile
         label="requests/s"
         value={formatRate(totals.requestsPerSecond)}
-        rest={`of ${formatInteger(totals.received)} received`}
-        title={`ok ${formatInteger(totals.ok)} · errors ${formatInteger(totals.error)} · aborted by clients ${formatInteger(totals.aborted)}, since pdscope started`}
+        rest={`${formatCompact(totals.received)} in all`}
+        title={`${formatInteger(totals.received)} received: ok ${formatInteger(totals.ok)} · errors ${formatInteger(totals.error)} · aborted by clients ${formatInteger(totals.aborted)}, since pdscope started`}
       />
       <LatencyTile label="TTFT p50 / p95" quantiles={latency.ttftMs} tail="p95" />
       <LatencyTile label="ITL p50 / p99" quantiles={latency.itlMs} tail="p99" />
@@ -33,7 +33,7 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
       <StatTile
         label="KV events/s"
         value={streams.length === 0 ? undefined : formatRate(totals.kvEventsPerSecond)}
-        rest={streams.length === 0 ? 'no streams' : formatBytesTotal(streams.reduce((sum, stream) => sum + stream.bytes, 0))}
+        rest={streams.length === 0 ? 'no streams' : formatBytes(streams.reduce((sum, stream) => sum + stream.bytes, 0))}
         title="Events received from all streams; bytes since pdscope started"
       />
       <StatTile
@@ -47,10 +47,6 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
   );
 }
 
-function formatBytesTotal(bytes: number): string {
-  return `${formatBytes(bytes)} in all`;
-}
-
 function LatencyTile({ label, quantiles, tail }: { readonly label: string; readonly quantiles: Quantiles | undefined; readonly tail: 'p95' | 'p99' }): ReactElement {
   if (quantiles === undefined || quantiles.n === 0) return <StatTile label={label} value={undefined} title="no samples in the last 5 min" />;
   return <StatTile label={label} value={formatMs(quantiles.p50)} rest={`/ ${formatMs(quantiles[tail])} ms`} title={describeQuantiles(quantiles)} />;
@@ -61,7 +57,7 @@ function CachedTile({ engine }: { readonly engine: EngineState }): ReactElement 
   const isKnown = cachedTokens5m !== undefined && promptTokens5m !== undefined && promptTokens5m > 0;
   return (
     <StatTile
-      label="prompt tokens cached"
+      label="prompt cached"
       value={isKnown ? formatPercent(cachedTokens5m / promptTokens5m) : undefined}
       rest={isKnown ? '%' : undefined}
       title={

@@ -87,11 +87,29 @@ export function edgeWidth(requestsPerSecond: number, maxRequestsPerSecond: numbe
   return 1 + 5 * Math.sqrt(Math.min(1, requestsPerSecond / maxRequestsPerSecond));
 }
 
-/** A smooth line from the right side of one box to the left side of another; backwards edges bow below. */
-export function edgePath(from: TopologyNode, to: TopologyNode): string {
+/** Most pixels between two lines at one box, so that a fan of them stays within its side. */
+const FAN_STEP = 7;
+
+/** The lines with a path each: they leave and reach a box spread over its side, in the order of what is at their other end. */
+export function routeEdges(edges: readonly TopologyEdge[]): readonly (TopologyEdge & { readonly path: string })[] {
+  return edges.map((edge) => {
+    const startOffset = fanOffset(edge, edges.filter((one) => one.from === edge.from), (one) => one.to);
+    const endOffset = fanOffset(edge, edges.filter((one) => one.to === edge.to), (one) => one.from);
+    return { ...edge, path: edgePath(edge.from, edge.to, startOffset, endOffset) };
+  });
+}
+
+function fanOffset(edge: TopologyEdge, siblings: readonly TopologyEdge[], other: (edge: TopologyEdge) => TopologyNode): number {
+  const order = [...siblings].sort((a, b) => other(a).y - other(b).y || other(a).x - other(b).x).indexOf(edge);
+  const step = siblings.length > 1 ? Math.min(FAN_STEP, (NODE_HEIGHT - 12) / (siblings.length - 1)) : 0;
+  return (order - (siblings.length - 1) / 2) * step;
+}
+
+/** A smooth line from the right side of one box to the left side of another, off their middles by so many pixels. */
+export function edgePath(from: TopologyNode, to: TopologyNode, startOffset = 0, endOffset = 0): string {
   const startX = from.x + NODE_WIDTH;
-  const startY = from.y + NODE_HEIGHT / 2;
-  const endY = to.y + NODE_HEIGHT / 2;
+  const startY = from.y + NODE_HEIGHT / 2 + startOffset;
+  const endY = to.y + NODE_HEIGHT / 2 + endOffset;
   const bend = Math.max(24, Math.abs(to.x - startX) / 2);
   return `M${startX} ${startY}C${startX + bend} ${startY} ${to.x - bend} ${endY} ${to.x} ${endY}`;
 }

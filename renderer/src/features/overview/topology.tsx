@@ -8,7 +8,7 @@ import { ROLE_COLOR } from '../../theme/palette.ts';
 import { formatCompact, formatCount, formatInteger, formatMs, formatRate } from '../../ui/format.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import classes from './topology.module.css';
-import { edgePath, edgeWidth, layoutTopology, NODE_HEIGHT, NODE_WIDTH, type TopologyEdge, type TopologyNode } from './topology-layout.ts';
+import { edgePath, edgeWidth, layoutTopology, NODE_HEIGHT, NODE_WIDTH, routeEdges, type TopologyEdge, type TopologyNode } from './topology-layout.ts';
 
 /** Clients to decode as boxes and lines; a line's width is its requests per second over the last 10 s. */
 export function Topology({ engine }: { readonly engine: EngineState }): ReactElement {
@@ -29,7 +29,7 @@ export function Topology({ engine }: { readonly engine: EngineState }): ReactEle
             {clients !== undefined && proxy !== undefined && (
               <path d={edgePath(clients, proxy)} className={classes.edge} stroke="var(--pd-line-strong)" strokeWidth={edgeWidth(engine.totals.requestsPerSecond, max)} />
             )}
-            {layout.edges.map((edge) => (
+            {routeEdges(layout.edges).map((edge) => (
               <Edge key={`${edge.from.id} ${edge.to.id}`} edge={edge} max={max} />
             ))}
             <HandoffCaption engine={engine} nodes={layout.nodes} />
@@ -43,11 +43,11 @@ export function Topology({ engine }: { readonly engine: EngineState }): ReactEle
   );
 }
 
-function Edge({ edge, max }: { readonly edge: TopologyEdge; readonly max: number }): ReactElement {
+function Edge({ edge, max }: { readonly edge: TopologyEdge & { readonly path: string }; readonly max: number }): ReactElement {
   const isHandoff = edge.from.kind !== 'proxy' && edge.to.role === 'decode';
   const color = isHandoff || edge.to.role === undefined ? 'var(--pd-phase-handoff)' : ROLE_COLOR[edge.to.role];
   return (
-    <path d={edgePath(edge.from, edge.to)} className={classes.edge} stroke={color} strokeWidth={edgeWidth(edge.requestsPerSecond, max)}>
+    <path d={edge.path} className={classes.edge} stroke={color} strokeWidth={edgeWidth(edge.requestsPerSecond, max)}>
       <title>{`${labelOf(edge.from)} → ${labelOf(edge.to)}: ${formatRate(edge.requestsPerSecond)} requests/s, last 10 s`}</title>
     </path>
   );
