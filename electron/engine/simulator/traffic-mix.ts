@@ -1,0 +1,145 @@
+/**
+ * What simulated clients ask: mostly conversations that share a system prompt and grow turn by turn, so that prefix caches
+ * have something to hit; beside them single questions, completions, tool calls and JSON answers, of various lengths.
+ */
+import type { Api } from '#shared/vocabulary.ts';
+import type { Prng } from './prng.ts';
+import { WORDS } from './words.ts';
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+export interface PlannedRequest {
+  readonly api: Api;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly isStream: boolean;
+  /** The client leaves after this long; undefined = it stays. */
+  readonly abortAfterMs: number | undefined;
+  /** Call with the answer's text, or with nothing when there is none. */
+  readonly answered: (text: string | undefined) => void;
+}
+
+const SYSTEM_PROMPTS: readonly string[] = [
+  'You are a helpful assistant for engineers who run large language models on several machines. Answer in plain words, give numbers with units, and say what you do not know. Prefer short answers. When a question is about latency, name the phase it belongs to: queue, prefill, handoff, transfer or decode.',
+  'You are a careful reviewer of design documents. First restate the claim in one sentence, then list what supports it, then list what is missing, and end with one question for the author. Never praise. Keep the language of the author, and do not repeat the document.',
+  'You write short stories for children. The stories take place near a river and a mountain, they have a beginning, a middle and an end, nobody is hurt, and the last sentence is calm. Use simple words and no more than two hundred of them.',
+];
+const OPENINGS: readonly string[] = [
+  'Please explain', 'Tell me about', 'Compare', 'Give an example of', 'Describe', 'Write a short summary of', 'What is the cost of',
+];
+const TOOLS: readonly unknown[] = [
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      description: 'The weather at a place.',
+      parameters: {
+        type: 'object',
+        properties: { city: { type: 'string' }, days: { type: 'integer', minimum: 1, maximum: 7 } },
+        required: ['city'],
+      },
+    },
+  },
+];
+
+const MAX_CONVERSATIONS = 32;
+const SHARE = {
+  conversation: 0.68,
+  completion: 0.16,
+  stream: 0.8,
+  usage: 0.35,
+  abort: 0.03,
+  tools: 0.05,
+  json: 0.04,
+  several: 0.02,
+  long: 0.06,
+} as const;
+
+interface Conversation {
+  readonly messages: ChatMessage[];
+  turnsLeft: number;
+  isBusy: boolean;
+}
+
+export class TrafficMix {
+  readonly #prng: Prng;
+  readonly #model: string | undefined;
+  readonly #conversations: Conversation[] = [];
+
+  constructor(prng: Prng, model: string | undefined) {
+    this.#prng = prng;
+    this.#model = model;
+  }
+
+  next(): PlannedRequest {
+    const draw = this.#prng.next();
+    if (draw < SHARE.conversation) return this.#turn();
+    if (draw < SHARE.conversation + SHARE.completion) {
+      return this.#plan('completions', { prompt: this.#text(), ...this.#length() }, () => {});
+    }
+    return this.#plan('chat', { messages: [{ role: 'user', content: this.#text() }], ...this.#length(), ...this.#extras() }, () => {});
+  }
+
+  #turn(): PlannedRequest {
+    const conversation = this.#pickConversation();
+    conversation.isBusy = true;
+    const question: ChatMessage = { role: 'user', content: this.#text() };
+    const messages = [...conversation.messages, question];
+    return this.#plan('chat', { messages, ...this.#length() }, (text) => {
+      conversation.isBusy = false;
+      conversation.turnsLeft -= 1;
+      if (text !== undefined) conversation.messages.push(question, { role: 'assistant', content: text });
+      if (conversation.turnsLeft <= 0) this.#conversations.splice(this.#conversations.indexOf(conversation), 1);
+    });
+  }
+
+  #pickConversation(): Conversation {
+    const idle = this.#conversations.filter((conversation) => !conversation.isBusy);
+    const isNew = idle.length === 0 || (this.#conversations.length < MAX_CONVERSATIONS && this.#prng.next() < 0.3);
+    const known = isNew ? undefined : idle[this.#prng.int(idle.length)];
+    if (known !== undefined) return known;
+    const content = SYSTEM_PROMPTS[this.#prng.int(SYSTEM_PROMPTS.length)] ?? '';
+    const fresh: Conversation = { messages: [{ role: 'system', content }], turnsLeft: 2 + this.#prng.int(7), isBusy: false };
+    this.#conversations.push(fresh);
+    return fresh;
+  }
+
+  #plan(api: Api, body: Readonly<Record<string, unknown>>, answered: PlannedRequest['answered']): PlannedRequest {
+    const isStream = this.#prng.next() < SHARE.stream;
+    return {
+      api,
+      isStream,
+      abortAfterMs: this.#prng.next() < SHARE.abort ? 30 + this.#prng.int(1500) : undefined,
+      answered,
+      body: {
+        ...(this.#model !== undefined && { model: this.#model }),
+        ...body,
+        ...(isStream && { stream: true }),
+        ...(isStream && this.#prng.next() < SHARE.usage && { stream_options: { include_usage: true } }),
+      },
+    };
+  }
+
+  #extras(): Readonly<Record<string, unknown>> {
+    const draw = this.#prng.next();
+    const { tools, json, several } = SHARE;
+    const share = 1 - SHARE.conversation - SHARE.completion;
+    if (draw < tools / share) return { tools: TOOLS, tool_choice: this.#prng.next() < 0.5 ? 'required' : 'auto' };
+    if (draw < (tools + json) / share) return { response_format: { type: 'json_object' } };
+    if (draw < (tools + json + several) / share) return { n: 2 };
+    return {};
+  }
+
+  #length(): Readonly<Record<string, unknown>> {
+    return { max_tokens: 24 + Math.floor(-Math.log(1 - this.#prng.next()) * 110), temperature: 0.7 };
+  }
+
+  #text(): string {
+    const isLong = this.#prng.next() < SHARE.long;
+    const count = isLong ? 400 + this.#prng.int(1200) : 8 + Math.floor(-Math.log(1 - this.#prng.next()) * 40);
+    const words = Array.from({ length: count }, () => WORDS[this.#prng.int(WORDS.length)] ?? 'and');
+    return `${OPENINGS[this.#prng.int(OPENINGS.length)] ?? 'Tell me about'} ${words.join(' ')}.`;
+  }
+}
