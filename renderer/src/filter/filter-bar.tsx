@@ -2,7 +2,7 @@
  * The filter of a view and its highlight: two drafts over the same grammar. The search filter goes to the engine, which
  * evaluates it over all it keeps; the highlight only colours what is on screen.
  */
-import { useCallback, useId, useImperativeHandle, useRef, type ReactElement, type Ref } from 'react';
+import { useCallback, useId, useImperativeHandle, useRef, type ReactElement, type ReactNode, type Ref } from 'react';
 import { compileFilter } from '#shared/filter/compile.ts';
 import type { FilterField } from '#shared/filter/field.ts';
 import { FilterInput, type FilterInputHandle } from './filter-input.tsx';
@@ -29,11 +29,13 @@ export interface FilterBarProps<Row> {
   /** What is shown without a filter, e.g. `all requests`. */
   readonly everything: string;
   readonly onDone: () => void;
+  /** At the end of the line with the reading: the counters, which belong to the same rows. */
+  readonly aside?: ReactNode;
   readonly ref?: Ref<FilterBarHandle>;
 }
 
 export function FilterBar<Row>(props: FilterBarProps<Row>): ReactElement {
-  const { id, fields, rows, filter, onFilter, highlight, onHighlight, builtIn, placeholder, everything, onDone, ref } = props;
+  const { id, fields, rows, filter, onFilter, highlight, onHighlight, builtIn, placeholder, everything, onDone, aside, ref } = props;
   const readingId = useId();
   const search = useFilterDraft(filter, fields, onFilter);
   const marker = useFilterDraft(highlight, fields, onHighlight);
@@ -50,34 +52,39 @@ export function FilterBar<Row>(props: FilterBarProps<Row>): ReactElement {
   // While both are in order the search is read out: it decides what is on screen.
   const isMarkerShown = search.compiled.ok && !marker.compiled.ok;
   return (
-    <div className={classes.bar} role="search">
-      <FilterInput
-        ref={searchInput}
-        draft={search}
-        fields={fields}
-        rows={rows}
-        label="Filter"
-        placeholder={placeholder}
-        className={classes.search}
-        describedBy={readingId}
-        onDone={onDone}
-      />
-      <SavedFilters id={id} current={filter} builtIn={builtIn} read={read} onPick={onFilter} />
-      <FilterInput
-        ref={markerInput}
-        draft={marker}
-        fields={fields}
-        rows={rows}
-        label="Highlight"
-        placeholder="highlight"
-        className={classes.marker}
-        onDone={onDone}
-      />
-      {isMarkerShown ? (
-        <FilterReading id={readingId} text={marker.text} compiled={marker.compiled} everything="" onGoTo={(at) => markerInput.current?.placeCaret(at)} />
-      ) : (
-        <FilterReading id={readingId} text={search.text} compiled={search.compiled} everything={everything} onGoTo={(at) => searchInput.current?.placeCaret(at)} />
-      )}
+    <div className={classes.bar}>
+      <div className={classes.fields} role="search">
+        <FilterInput
+          ref={searchInput}
+          draft={search}
+          fields={fields}
+          rows={rows}
+          label="Filter"
+          placeholder={placeholder}
+          className={classes.search}
+          describedBy={readingId}
+          onDone={onDone}
+        />
+        <SavedFilters id={id} current={filter} builtIn={builtIn} read={read} onPick={onFilter} />
+        <FilterInput
+          ref={markerInput}
+          draft={marker}
+          fields={fields}
+          rows={rows}
+          label="Highlight"
+          placeholder="highlight"
+          className={classes.marker}
+          onDone={onDone}
+        />
+      </div>
+      <div className={classes.words}>
+        {isMarkerShown ? (
+          <FilterReading id={readingId} text={marker.text} compiled={marker.compiled} everything="" onGoTo={(at) => markerInput.current?.placeCaret(at)} />
+        ) : (
+          <FilterReading id={readingId} text={search.text} compiled={search.compiled} everything={everything} onGoTo={(at) => searchInput.current?.placeCaret(at)} />
+        )}
+        {aside}
+      </div>
     </div>
   );
 }

@@ -1,0 +1,166 @@
+import { Button } from '@mantine/core';
+import type { ReactElement, ReactNode } from 'react';
+import type { CapturedBody, LegView, RequestDetail } from '#shared/request.ts';
+import { useOperation } from '../../../transport/use-operation.ts';
+import { formatBytes, formatMs } from '../../../ui/format.ts';
+import { Facts } from '../../../ui/facts.tsx';
+import { Message } from '../../../ui/message.tsx';
+import { RoleMark } from '../../../ui/role-mark.tsx';
+import { StateMark, type Tone } from '../../../ui/state-mark.tsx';
+import { redactHeaders } from '../export/redact.ts';
+import classes from './detail.module.css';
+
+const OUTCOME_TONE: Readonly<Record<LegView['outcome'], Tone>> = { ok: 'ok', running: 'busy', error: 'error', aborted: 'unknown' };
+
+/** What went over each hop: address, status, headers, what was rewritten, transfer params, bodies. */
+export function HopsTab({ detail }: { readonly detail: RequestDetail }): ReactElement {
+  const hasBodies = detail.clientBody !== undefined || detail.legs.some((leg) => leg.requestBody !== undefined);
+  return (
+    <div className={classes.tabBody}>
+      {!hasBodies && <CaptureSwitch />}
+      <Hop title="client → pdscope">
+        <Facts
+          facts={[
+            ['request id', <code key="id">{detail.row.requestId}</code>],
+            ['traceparent', detail.traceparent === undefined ? undefined : <code key="trace">{detail.traceparent}</code>],
+            ['body', formatBytes(detail.row.requestBytes)],
+            ['parsed', detail.parsedMs === undefined ? undefined : `after ${formatMs(detail.parsedMs)} ms`],
+          ]}
+        />
+        <HeaderList title="request headers" headers={detail.clientHeaders} />
+        <BodyText title="body" body={detail.clientBody} />
+      </Hop>
+      {detail.legs.map((leg) => (
+        <LegHop key={`${leg.kind}${leg.attempt}${leg.sentMs}`} leg={leg} />
+      ))}
+    </div>
+  );
+}
+
+function LegHop({ leg }: { readonly leg: LegView }): ReactElement {
+  const usage = leg.usage;
+  return (
+    <Hop title={`pdscope → ${leg.instanceName}, ${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}`} mark={<RoleMark role={leg.kind} />}>
+      <Facts
+        facts={[
+          ['url', <code key="url">{leg.url}</code>],
+          ['status', <StateMark key="status" tone={OUTCOME_TONE[leg.outcome]}>{`${leg.status ?? 'none'} ${leg.outcome}`}</StateMark>],
+          ['error', leg.error === undefined ? undefined : `${leg.error.message} (${leg.error.code})`],
+          ['bytes', `${formatBytes(leg.requestBytes)} sent, ${formatBytes(leg.responseBytes)} received`],
+          ['usage', usage === undefined ? undefined : usageWords(usage)],
+          ['finish reason', leg.finishReason],
+          ['engine’s own timings', leg.engineMetrics === undefined ? undefined : engineWords(leg.engineMetrics)],
+        ]}
+      />
+      {leg.rewrites.length > 0 && (
+        <table className={classes.smallTable}>
+          <caption>Body fields changed for this leg</caption>
+          <thead>
+            <tr><th scope="col">field</th><th scope="col">client sent</th><th scope="col">this leg got</th></tr>
+          </thead>
+          <tbody>
+            {leg.rewrites.map((rewrite) => (
+              <tr key={rewrite.field}>
+                <th scope="row"><code>{rewrite.field}</code></th>
+                <td><code>{rewrite.from ?? '(absent)'}</code></td>
+                <td><code>{rewrite.to ?? '(removed)'}</code></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <JsonBlock title="kv_transfer_params sent" value={leg.kvTransferParamsSent} />
+      <JsonBlock title="kv_transfer_params received" value={leg.kvTransferParamsReceived} />
+      <HeaderList title="request headers" headers={leg.requestHeaders} />
+      {leg.responseHeaders !== undefined && <HeaderList title="response headers" headers={leg.responseHeaders} />}
+      <BodyText title="body sent" body={leg.requestBody} />
+      <BodyText title="body received" body={leg.responseBody} />
+    </Hop>
+  );
+}
+
+function Hop({ title, mark, children }: { readonly title: string; readonly mark?: ReactNode; readonly children: ReactNode }): ReactElement {
+  return (
+    <section className={classes.hop}>
+      <h3 className={classes.hopTitle}>{mark}{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+function HeaderList({ title, headers }: { readonly title: string; readonly headers: Readonly<Record<string, string>> }): ReactElement {
+  // Keys are not for a shared screen either; the engine may have redacted them already.
+  const entries = Object.entries(redactHeaders(headers));
+  return (
+    <details className={classes.fold}>
+      <summary>{title} ({entries.length})</summary>
+      <Facts facts={entries.map(([name, value]) => [name, <code key={name}>{value}</code>])} />
+    </details>
+  );
+}
+
+function JsonBlock({ title, value }: { readonly title: string; readonly value: unknown }): ReactElement | undefined {
+  if (value === undefined) return undefined;
+  return (
+    <details className={classes.fold} open>
+      <summary>{title}</summary>
+      <pre className={classes.code} tabIndex={0} aria-label={title}>{JSON.stringify(value, undefined, 2)}</pre>
+    </details>
+  );
+}
+
+function BodyText({ title, body }: { readonly title: string; readonly body: CapturedBody | undefined }): ReactElement | undefined {
+  if (body === undefined) return undefined;
+  return (
+    <details className={classes.fold}>
+      <summary>
+        {title} ({formatBytes(body.bytes)}{body.isCut ? `, ✂ cut to the first ${formatBytes(body.text.length)}` : ''})
+      </summary>
+      <pre className={classes.code} tabIndex={0} aria-label={title}>{prettyJson(body.text)}{body.isCut ? '\n✂ cut here' : ''}</pre>
+    </details>
+  );
+}
+
+function CaptureSwitch(): ReactElement {
+  const capture = useOperation('capture.set');
+  return (
+    <div className={classes.captureRow}>
+      <span className={classes.dim}>
+        {capture.value?.isOn === true
+          ? 'Capture is on: new requests keep their bodies (cut when long). This one was recorded without.'
+          : 'Bodies were not captured for this request. They are kept only while capture is on, for new requests.'}
+      </span>
+      <Button loading={capture.isRunning} onClick={() => void capture.run({ isOn: capture.value?.isOn !== true })}>
+        {capture.value?.isOn === true ? 'Switch capture off' : 'Switch capture on'}
+      </Button>
+      {capture.error !== undefined && <Message tone="error">{capture.error.message}</Message>}
+    </div>
+  );
+}
+
+function usageWords(usage: NonNullable<LegView['usage']>): string {
+  const parts = [
+    usage.promptTokens === undefined ? undefined : `prompt ${usage.promptTokens}`,
+    usage.cachedTokens === undefined ? undefined : `cached ${usage.cachedTokens}`,
+    usage.completionTokens === undefined ? undefined : `completion ${usage.completionTokens}`,
+  ].filter((part) => part !== undefined);
+  return parts.length === 0 ? 'reported without counts' : `${parts.join(', ')} tokens`;
+}
+
+function engineWords(metrics: NonNullable<LegView['engineMetrics']>): string {
+  const parts = [
+    metrics.queueMs === undefined ? undefined : `queue ${formatMs(metrics.queueMs)} ms`,
+    metrics.timeToFirstTokenMs === undefined ? undefined : `scheduled to first token ${formatMs(metrics.timeToFirstTokenMs)} ms`,
+    metrics.generationMs === undefined ? undefined : `generation ${formatMs(metrics.generationMs)} ms`,
+    metrics.meanItlMs === undefined ? undefined : `mean ITL ${formatMs(metrics.meanItlMs)} ms`,
+  ].filter((part) => part !== undefined);
+  return parts.join(', ');
+}
+
+function prettyJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch {
+    return text;
+  }
+}

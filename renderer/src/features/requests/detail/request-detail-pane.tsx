@@ -1,0 +1,127 @@
+/** The detail of the selected request: title line with actions, and one tab at a time. */
+import { Button, Tabs } from '@mantine/core';
+import { useMemo, type ReactElement, type Ref } from 'react';
+import type { PdscopeError } from '#shared/errors.ts';
+import type { RequestDetail, RequestRow } from '#shared/request.ts';
+import { PHASE_LABEL } from '../../../theme/palette.ts';
+import { CopyText } from '../../../ui/copy-text.tsx';
+import { formatInteger, formatMs } from '../../../ui/format.ts';
+import { Message } from '../../../ui/message.tsx';
+import type { Pin } from '../pins.ts';
+import { slowestPhase } from './breakdown.ts';
+import { CompareTab } from './compare-tab.tsx';
+import { CopyRequest } from './copy-request.tsx';
+import { HopsTab } from './hops-tab.tsx';
+import { RoutingTab } from './routing-tab.tsx';
+import { TokensTab } from './tokens-tab.tsx';
+import { WaterfallTab } from './waterfall-tab.tsx';
+import classes from './detail.module.css';
+
+const TABS = ['waterfall', 'hops', 'tokens', 'routing', 'compare'] as const;
+type TabId = (typeof TABS)[number];
+const TAB_LABEL: Readonly<Record<TabId, string>> = { waterfall: 'Waterfall', hops: 'Hops', tokens: 'Tokens', routing: 'Routing', compare: 'Compare' };
+
+export interface RequestDetailPaneProps {
+  readonly id: string;
+  readonly detail: RequestDetail | undefined;
+  readonly error: PdscopeError | undefined;
+  /** Rows of the list, to say what is usual for the pair of instances. */
+  readonly rows: readonly RequestRow[];
+  /** The newest pin that is another request. */
+  readonly comparedTo: Pin | undefined;
+  readonly isPinned: boolean;
+  readonly onPin: () => void;
+  readonly onClose: () => void;
+  readonly tab: string;
+  readonly onTab: (tab: string) => void;
+  readonly ref: Ref<HTMLElement>;
+}
+
+export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
+  const { id, detail, error, rows, comparedTo, isPinned, onPin, onClose, onTab, ref } = props;
+  const tabs = TABS.filter((tab) => tab !== 'compare' || comparedTo?.detail !== undefined);
+  const tab = tabs.find((candidate) => candidate === props.tab) ?? 'waterfall';
+  return (
+    <section ref={ref} className={classes.pane} aria-label="Request detail" tabIndex={-1}>
+      <Tabs value={tab} onChange={(next) => onTab(next ?? '')} keepMounted={false} className={classes.tabs ?? ''} variant="pills">
+        <div className={classes.titleLine}>
+          <h2 className={classes.title}>
+            <CopyText text={detail?.row.requestId ?? id} label="request id" />
+          </h2>
+          <Tabs.List className={classes.tabList ?? ''}>
+            {tabs.map((one) => (
+              <Tabs.Tab key={one} value={one} className={classes.tab ?? ''}>
+                {TAB_LABEL[one]}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          <span className={classes.titleRest}>{detail !== undefined && <SlowestPhase row={detail.row} rows={rows} />}</span>
+          <Button onClick={onPin} aria-pressed={isPinned} title="Keep this request at the top and compare others with it (m)">
+            {isPinned ? 'Unpin' : 'Pin'}
+          </Button>
+          {detail !== undefined && <CopyRequest detail={detail} />}
+          <Button variant="subtle" onClick={onClose} aria-label="Close the detail" title="Close (Esc)">
+            ✕
+          </Button>
+        </div>
+        {error !== undefined && (
+          <div className={classes.notice}>
+            <Message tone={detail === undefined ? 'error' : 'warning'}>
+              {detail === undefined ? error.message : `Shown as last seen: ${error.message}`}
+            </Message>
+          </div>
+        )}
+        {detail === undefined ? (
+          error === undefined && <p className={classes.loading}>Asking the engine for this request …</p>
+        ) : (
+          tabs.map((one) => (
+            <Tabs.Panel key={one} value={one} className={classes.panel ?? ''} tabIndex={0}>
+              <TabContent tab={one} detail={detail} pinned={comparedTo?.detail} />
+            </Tabs.Panel>
+          ))
+        )}
+      </Tabs>
+    </section>
+  );
+}
+
+interface TabContentProps {
+  readonly tab: TabId;
+  readonly detail: RequestDetail;
+  readonly pinned: RequestDetail | undefined;
+}
+
+function TabContent({ tab, detail, pinned }: TabContentProps): ReactElement | undefined {
+  switch (tab) {
+    case 'hops':
+      return <HopsTab detail={detail} />;
+    case 'tokens':
+      return <TokensTab detail={detail} />;
+    case 'routing':
+      return <RoutingTab detail={detail} />;
+    case 'compare':
+      return pinned === undefined ? undefined : <CompareTab pinned={pinned} selected={detail} />;
+    default:
+      return <WaterfallTab detail={detail} />;
+  }
+}
+
+/** A phase is called out when it takes at least twice what it usually does on this pair. */
+const NOTEWORTHY = 2;
+
+function SlowestPhase({ row, rows }: { readonly row: RequestRow; readonly rows: readonly RequestRow[] }): ReactElement | undefined {
+  // Looked up once per request: the comparison is a remark, not a gauge.
+  // oxlint-disable-next-line react/exhaustive-deps -- `rows` changes ten times a second and must not recompute this
+  const slow = useMemo(() => slowestPhase(row, rows), [row]);
+  if (slow === undefined) return undefined;
+  const name = PHASE_LABEL[slow.phase];
+  if (slow.typicalMs === undefined || slow.typicalMs <= 0) return <span className={classes.dim}>slowest phase: {name}, {formatMs(slow.ms)} ms</span>;
+  const factor = slow.ms / slow.typicalMs;
+  const words = `slowest phase: ${name}, ${factor.toFixed(factor < 10 ? 1 : 0)}× this pair's p50`;
+  return (
+    <span className={factor >= NOTEWORTHY ? classes.noteworthy : classes.dim} title={`${formatMs(slow.ms)} ms; p50 ${formatMs(slow.typicalMs)} ms of ${formatInteger(slow.n)} listed requests of the same route`}>
+      {factor >= NOTEWORTHY ? '▲ ' : ''}
+      {words}
+    </span>
+  );
+}

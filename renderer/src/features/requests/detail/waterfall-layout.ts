@@ -1,0 +1,180 @@
+/**
+ * A request detail as lanes of bars on one time axis. Pure: the drawing only scales it.
+ *
+ * Lanes, top down: the client's view, pdscope itself, one per leg and attempt (retried ones too), the chunks. A phase is
+ * drawn in the lane of the leg that ran it; what could not be attributed lies where it happened.
+ */
+import type { LegView, PhaseSpan, RequestDetail } from '#shared/request.ts';
+import type { LegKind, Phase } from '#shared/vocabulary.ts';
+import { PHASE_LABEL } from '../../../theme/palette.ts';
+import { formatDuration, formatMs } from '../../../ui/format.ts';
+
+export interface Bar {
+  readonly startMs: number;
+  readonly endMs: number;
+  /** `wait` and `rest` are the client's; `failed` is a leg that led nowhere. */
+  readonly look: Phase | 'wait' | 'rest' | 'failed' | 'leg';
+  /** False = an upper bound, or not observed: drawn hatched. */
+  readonly isExact: boolean;
+  /** Written into the bar where there is room. */
+  readonly label: string;
+  /** Whole sentence for hover and table. */
+  readonly title: string;
+}
+
+export interface Lane {
+  readonly id: string;
+  readonly name: string;
+  readonly sub: string;
+  readonly role?: LegKind;
+  readonly isFailed: boolean;
+  readonly bars: readonly Bar[];
+}
+
+export interface WaterfallLayout {
+  /** End of the axis, ms from `received`. */
+  readonly domainMs: number;
+  readonly lanes: readonly Lane[];
+}
+
+const PHASE_LEG: Partial<Readonly<Record<Phase, LegKind>>> = {
+  encode: 'encode',
+  'prefill-queue': 'prefill',
+  'prefill-compute': 'prefill',
+  prefill: 'prefill',
+  'decode-queue': 'decode',
+  'kv-wait': 'decode',
+  'first-step': 'decode',
+  decode: 'decode',
+};
+
+/** Lays out a request. `domainMs` aligns two requests on one axis; default: this request's own length. */
+export function layoutWaterfall(detail: RequestDetail, domainMs?: number): WaterfallLayout {
+  const { row, legs } = detail;
+  const endMs = lastMoment(detail);
+  const lastOfKind = new Map<LegKind, LegView>();
+  for (const leg of legs) {
+    const known = lastOfKind.get(leg.kind);
+    if (known === undefined || leg.attempt >= known.attempt) lastOfKind.set(leg.kind, leg);
+  }
+  const inLane = (leg: LegView): readonly PhaseSpan[] => row.phases.filter((span) => laneLeg(span, lastOfKind, legs) === leg);
+  const own = row.phases.filter((span) => laneLeg(span, lastOfKind, legs) === undefined);
+  return {
+    domainMs: Math.max(domainMs ?? endMs, 1),
+    lanes: [
+      clientLane(detail, endMs),
+      { id: 'proxy', name: 'pdscope', sub: routeWords(detail), isFailed: false, bars: own.map(phaseBar) },
+      ...legs.map((leg, index) => legLane(leg, index, leg === lastOfKind.get(leg.kind) ? inLane(leg) : [], endMs)),
+    ],
+  };
+}
+
+/** The last thing known to have happened, ms from `received`. */
+export function lastMoment({ row, legs, chunkTimesMs }: RequestDetail): number {
+  return Math.max(
+    1,
+    row.e2elMs ?? 0,
+    chunkTimesMs.at(-1) ?? 0,
+    ...row.phases.map((span) => span.endMs),
+    ...legs.map((leg) => leg.endMs ?? leg.firstByteMs ?? leg.sentMs),
+  );
+}
+
+/** Round marks for an axis from 0 to `domainMs`, at most `most` of them. */
+export function axisTicks(domainMs: number, most: number): readonly number[] {
+  const raw = domainMs / Math.max(1, most);
+  const base = 10 ** Math.floor(Math.log10(raw));
+  const step = ([1, 2, 2.5, 5, 10].find((factor) => factor * base >= raw) ?? 10) * base;
+  const ticks: number[] = [];
+  for (let index = 0; index * step <= domainMs; index += 1) ticks.push(index * step);
+  return ticks;
+}
+
+function laneLeg(span: PhaseSpan, lastOfKind: ReadonlyMap<LegKind, LegView>, legs: readonly LegView[]): LegView | undefined {
+  const kind = PHASE_LEG[span.phase];
+  if (kind !== undefined) return lastOfKind.get(kind);
+  if (span.phase !== 'unattributed') return undefined;
+  const middle = (span.startMs + span.endMs) / 2;
+  return legs.findLast((leg) => leg.sentMs <= middle && middle <= (leg.endMs ?? Number.POSITIVE_INFINITY));
+}
+
+function clientLane({ row }: RequestDetail, endMs: number): Lane {
+  const bars: Bar[] = [];
+  const { ttftMs, e2elMs } = row;
+  if (ttftMs !== undefined) {
+    bars.push({ startMs: 0, endMs: ttftMs, look: 'wait', isExact: true, label: `${formatMs(ttftMs)} ms`, title: `Waited ${formatDuration(ttftMs)} for the first chunk` });
+  }
+  const rest = e2elMs ?? (row.state === 'running' ? endMs : undefined);
+  if (rest !== undefined) {
+    bars.push({
+      startMs: ttftMs ?? 0, endMs: rest, look: 'rest', isExact: e2elMs !== undefined, label: '',
+      title: row.state === 'running' ? 'Still running' : `Whole request ${formatDuration(rest)}`,
+    });
+  }
+  const sub = ttftMs === undefined ? noFirstToken(row.state) : `${formatMs(ttftMs)} ms to 1st token`;
+  return { id: 'client', name: 'client', sub, isFailed: row.state === 'error', bars };
+}
+
+function noFirstToken(state: string): string {
+  return state === 'running' ? 'waiting for the 1st token' : 'no token reached it';
+}
+
+function routeWords({ row }: RequestDetail): string {
+  return row.route.length === 0 ? 'chose no instance' : `chose ${row.route.map((step) => step.name).join(' → ')}`;
+}
+
+function phaseBar(span: PhaseSpan): Bar {
+  const ms = Math.max(0, span.endMs - span.startMs);
+  const name = PHASE_LABEL[span.phase];
+  const figure = span.isExact ? formatMs(ms) : `≤ ${formatMs(ms)}`;
+  return {
+    startMs: span.startMs,
+    endMs: span.endMs,
+    look: span.phase,
+    isExact: span.isExact && span.phase !== 'unattributed',
+    label: `${name} ${figure}${span.isExact ? '' : ' ms (bounded)'}`,
+    title: `${name} ${span.isExact ? '' : 'at most '}${formatDuration(ms)}, ${formatMs(span.startMs)} to ${formatMs(span.endMs)} ms`,
+  };
+}
+
+function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endMs: number): Lane {
+  const end = leg.endMs ?? (leg.outcome === 'running' ? endMs : (leg.firstByteMs ?? leg.headersMs ?? leg.sentMs));
+  const isFailed = leg.outcome === 'error';
+  const whole: Bar = {
+    startMs: leg.sentMs,
+    endMs: end,
+    look: isFailed ? 'failed' : 'leg',
+    isExact: leg.endMs !== undefined,
+    label: isFailed ? `✕ ${leg.error?.code ?? `status ${leg.status ?? 'unknown'}`}` : '',
+    title: legTitle(leg),
+  };
+  return {
+    id: `leg-${index}`,
+    name: leg.instanceName,
+    sub: `${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}${isFailed ? ', failed' : ''}`,
+    role: leg.kind,
+    isFailed,
+    bars: [whole, ...(phases.length > 0 ? phases.map(phaseBar) : observedSteps(leg))],
+  };
+}
+
+/** Without phases the leg still shows what was seen of it: waiting for headers, then for the first byte, then bytes. */
+function observedSteps(leg: LegView): readonly Bar[] {
+  if (leg.outcome === 'error' || leg.firstByteMs === undefined || leg.endMs === undefined) return [];
+  const look: Phase = leg.kind === 'prefill' ? 'prefill' : leg.kind;
+  return [{
+    startMs: leg.firstByteMs, endMs: leg.endMs, look, isExact: true, label: '',
+    title: `Bytes for ${formatDuration(leg.endMs - leg.firstByteMs)}`,
+  }];
+}
+
+function legTitle(leg: LegView): string {
+  const steps = [
+    `sent at ${formatMs(leg.sentMs)} ms`,
+    leg.headersMs === undefined ? undefined : `headers at ${formatMs(leg.headersMs)}`,
+    leg.firstByteMs === undefined ? undefined : `first byte at ${formatMs(leg.firstByteMs)}`,
+    leg.endMs === undefined ? undefined : `end at ${formatMs(leg.endMs)}`,
+  ].filter((step) => step !== undefined);
+  const outcome = leg.error === undefined ? leg.outcome : `${leg.outcome}: ${leg.error.message}`;
+  return `${leg.kind} leg on ${leg.instanceName}: ${steps.join(', ')}; ${outcome}`;
+}

@@ -1,0 +1,111 @@
+import { useMemo, useRef, type ReactElement } from 'react';
+import type { RequestDetail } from '#shared/request.ts';
+import { useElementWidth } from '../../../table/use-element-width.ts';
+import { formatMs } from '../../../ui/format.ts';
+import { RoleMark } from '../../../ui/role-mark.tsx';
+import { BarShape } from './bar-shape.tsx';
+import { gapStats } from './token-gaps.ts';
+import { axisTicks, layoutWaterfall, type Lane } from './waterfall-layout.ts';
+import classes from './detail.module.css';
+
+const LANE_PX = 26;
+const AXIS_PX = 20;
+/** Pixels between two marks of the axis, at least. */
+const MARK_EVERY_PX = 110;
+
+export interface WaterfallProps {
+  readonly detail: RequestDetail;
+  /** Common end of the axis when two are compared, ms. */
+  readonly domainMs?: number;
+}
+
+/** The request on a time axis. Exact intervals are solid, bounded ones hatched. */
+export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
+  const plotRef = useRef<HTMLDivElement>(null);
+  const width = useElementWidth(plotRef);
+  const layout = useMemo(() => layoutWaterfall(detail, domainMs), [detail, domainMs]);
+  const gaps = useMemo(() => gapStats(detail.chunkTimesMs), [detail.chunkTimesMs]);
+  const x = (ms: number): number => (ms / layout.domainMs) * Math.max(0, width - 8);
+  const ticks = axisTicks(layout.domainMs, Math.max(2, Math.floor(width / MARK_EVERY_PX)));
+  const tokensTop = AXIS_PX + layout.lanes.length * LANE_PX;
+  const height = tokensTop + LANE_PX + 14;
+  const tokensSub = detail.chunkTimesMs.length === 0 ? 'none seen' : `${detail.row.chunks} chunks${gaps === undefined ? '' : `, gap p50 ${formatMs(gaps.p50)}`}`;
+
+  return (
+    <div className={classes.waterfall}>
+      <div className={classes.laneNames} style={{ paddingTop: AXIS_PX }}>
+        {layout.lanes.map((lane) => (
+          <LaneName key={lane.id} lane={lane} />
+        ))}
+        <div className={classes.laneName}>
+          <span>tokens</span>
+          <span className={classes.laneSub}>{tokensSub}</span>
+        </div>
+      </div>
+      <div ref={plotRef} className={classes.plot}>
+        <svg width={width} height={height} role="img" aria-label={describe(layout.lanes)}>
+          {ticks.map((tick) => (
+            <g key={tick}>
+              <line x1={x(tick)} x2={x(tick)} y1={AXIS_PX} y2={height - 14} className={classes.gridLine} />
+              <text x={x(tick)} y={12} className={classes.axisText} textAnchor={tick === 0 ? 'start' : 'middle'}>
+                {tick === 0 ? '0 ms' : formatAxis(tick)}
+              </text>
+            </g>
+          ))}
+          {layout.lanes.map((lane, laneIndex) =>
+            lane.bars.map((bar) => (
+              <BarShape key={`${lane.id}${bar.look}${bar.startMs}`} bar={bar} x={x(bar.startMs)} width={x(bar.endMs) - x(bar.startMs)} y={AXIS_PX + laneIndex * LANE_PX + 6} />
+            )),
+          )}
+          <path d={chunkPath(detail.chunkTimesMs, x, tokensTop + 6)} className={classes.chunkTicks}>
+            <title>Arrival of each chunk{detail.chunkTimesDropped > 0 ? `; the first ${detail.chunkTimesDropped} are no longer kept` : ''}</title>
+          </path>
+          {gaps?.stalls.slice(0, 3).map((stall) => (
+            <g key={stall.chunk}>
+              <rect x={x(stall.startMs)} width={Math.max(1, x(stall.endMs) - x(stall.startMs))} y={tokensTop + 21} height={2} className={classes.stallLine} />
+              <text x={x((stall.startMs + stall.endMs) / 2)} y={tokensTop + 34} className={classes.stallText} textAnchor="middle">
+                ▲ stall {formatMs(stall.gapMs)} ms
+              </text>
+            </g>
+          ))}
+        </svg>
+      </div>
+    </div>
+  );
+}
+
+function LaneName({ lane }: { readonly lane: Lane }): ReactElement {
+  return (
+    <div className={classes.laneName} data-failed={lane.isFailed || undefined}>
+      <span className={classes.laneTitle}>
+        {lane.role !== undefined && <RoleMark role={lane.role} />}
+        {lane.name}
+      </span>
+      <span className={classes.laneSub} title={lane.sub}>
+        {lane.isFailed && '✕ '}
+        {lane.sub}
+      </span>
+    </div>
+  );
+}
+
+/** One path for all ticks: thousands of elements would make selecting a long stream slow. */
+function chunkPath(timesMs: readonly number[], x: (ms: number) => number, top: number): string {
+  let path = '';
+  let lastX = Number.NEGATIVE_INFINITY;
+  for (const time of timesMs) {
+    const at = Math.round(x(time) * 2) / 2;
+    if (at - lastX < 0.5) continue;
+    path += `M${at} ${top}v13`;
+    lastX = at;
+  }
+  return path;
+}
+
+function formatAxis(ms: number): string {
+  return ms >= 10_000 ? `${(ms / 1000).toLocaleString('en-US')} s` : `${ms.toLocaleString('en-US')} ms`;
+}
+
+function describe(lanes: readonly Lane[]): string {
+  return lanes.map((lane) => `${lane.name}: ${lane.bars.map((bar) => bar.title).join('; ') || 'nothing observed'}`).join('. ');
+}
