@@ -57,7 +57,8 @@ const EMPTY = new Uint8Array(0);
 export async function requestReplay(request: ReplayRequest): Promise<ReplayOutcome> {
   const { endpoint, from, signal } = request;
   const timeoutMs = request.timeoutMs ?? 3000;
-  if (signal?.aborted === true) return { status: 'aborted', messages: 0, badReplies: 0 };
+  const isAborted = (): boolean => signal?.aborted === true;
+  if (isAborted()) return { status: 'aborted', messages: 0, badReplies: 0 };
   let socket: Dealer;
   try {
     socket = new Dealer({ linger: 0, receiveTimeout: timeoutMs, receiveHighWaterMark: RECEIVE_HIGH_WATER_MARK, ipv6: isIpv6Endpoint(endpoint) });
@@ -82,7 +83,7 @@ export async function requestReplay(request: ReplayRequest): Promise<ReplayOutco
       if (request.onMessage(reply.message) === false) return { status: 'stopped', messages, badReplies };
     }
   } catch (error) {
-    if (signal?.aborted === true) return { status: 'aborted', messages, badReplies };
+    if (isAborted()) return { status: 'aborted', messages, badReplies };
     if (!isTimeout(error)) return { status: 'failed', messages, badReplies, reason: `asking ${endpoint} failed: ${errorMessage(error)}` };
     return messages + badReplies === 0
       ? { status: 'silent', messages, badReplies, reason: `nobody answered at ${endpoint} within ${timeoutMs} ms; is replay_endpoint set in the engine's --kv-events-config?` }
