@@ -34,6 +34,7 @@ export function CommandPalette(): ReactElement {
       size={620}
       searchProps={{ placeholder: 'Type a command', 'aria-label': 'Command' }}
       transitionProps={{ duration: 0 }}
+      overlayProps={{ backgroundOpacity: 0.5, blur: 0 }}
       classNames={{
         content: classes.content ?? '',
         search: classes.search ?? '',

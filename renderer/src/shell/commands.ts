@@ -12,7 +12,7 @@ export interface Command {
   /** Heading in palette and sheet, e.g. `Go to`, `Requests`. */
   readonly group: string;
   readonly description?: string;
-  /** In Mantine's notation, e.g. `mod+K`, `j`, `shift+?`. Ignored while typing, unless `isGlobal`. */
+  /** In Mantine's notation, e.g. `mod+K`, `j`, `?`. Ignored while typing, unless `isGlobal`. */
   readonly hotkey?: string;
   /** The hotkey works inside text fields too. Default false. */
   readonly isGlobal?: boolean;

@@ -10,8 +10,8 @@ export function HotkeyBinder(): undefined {
   const { local, global } = useMemo(() => {
     const commands = listCommands(sources).filter((command) => command.hotkey !== undefined);
     return {
-      local: commands.filter((command) => command.isGlobal !== true).map(toItem),
-      global: commands.filter((command) => command.isGlobal === true).map(toItem),
+      local: commands.filter((command) => command.isGlobal !== true).flatMap(toItems),
+      global: commands.filter((command) => command.isGlobal === true).flatMap(toItems),
     };
   }, [sources]);
   useHotkeys(local, TYPING_TAGS);
@@ -19,20 +19,22 @@ export function HotkeyBinder(): undefined {
   return undefined;
 }
 
-function toItem(command: Command): [string, () => void] {
-  return [command.hotkey ?? '', command.run];
+function toItems({ hotkey = '', run }: Command): [string, () => void][] {
+  // Whether a sign needs Shift depends on the keyboard's layout, so both are bound.
+  return IS_SIGN.test(hotkey) ? [[hotkey, run], [`shift+${hotkey}`, run]] : [[hotkey, run]];
 }
+
+/** A single key that is neither letter nor digit, e.g. `?` or `/`. */
+const IS_SIGN = /^[^a-z0-9\s]$/i;
 
 const KEY_NAMES: Readonly<Record<string, string>> = {
   mod: isApple() ? '⌘' : 'Ctrl', ctrl: 'Ctrl', shift: 'Shift', alt: 'Alt', escape: 'Esc', enter: 'Enter',
   arrowup: '↑', arrowdown: '↓', arrowleft: '←', arrowright: '→', home: 'Home', end: 'End', slash: '/', space: 'Space',
 };
 
-/** The keys of a hotkey as printed on keyboards: `mod+K` -> `Ctrl`, `K`. Shift is left out where the key implies it. */
+/** The keys of a hotkey as printed on keyboards: `mod+K` -> `Ctrl`, `K`. */
 export function keyNames(hotkey: string): readonly string[] {
-  const parts = hotkey.split('+').map((part) => part.trim().toLowerCase());
-  const isImpliedShift = parts.includes('?');
-  return parts.filter((part) => !(isImpliedShift && part === 'shift')).map((part) => KEY_NAMES[part] ?? part.toUpperCase());
+  return hotkey.split('+').map((part) => KEY_NAMES[part.trim().toLowerCase()] ?? part.trim().toUpperCase());
 }
 
 function isApple(): boolean {

@@ -30,7 +30,7 @@ export function ShellCommands({ onShowShortcuts }: { readonly onShowShortcuts: (
         id: `view.${view}`, title: VIEW_TITLES[view], group: 'Go to', hotkey: String(index + 1), run: () => setUrl({ view }),
       })),
       { id: 'palette', title: 'Command palette', group: 'General', hotkey: 'mod+K', isGlobal: true, isKeyOnly: true, run: () => spotlight.toggle() },
-      { id: 'shortcuts', title: 'Keyboard shortcuts', group: 'General', hotkey: 'shift+?', run: onShowShortcuts },
+      { id: 'shortcuts', title: 'Keyboard shortcuts', group: 'General', hotkey: '?', run: onShowShortcuts },
       { id: 'theme.auto', title: 'Theme: system', group: 'General', run: () => setColorScheme('auto') },
       { id: 'theme.light', title: 'Theme: light', group: 'General', run: () => setColorScheme('light') },
       { id: 'theme.dark', title: 'Theme: dark', group: 'General', run: () => setColorScheme('dark') },

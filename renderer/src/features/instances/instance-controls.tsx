@@ -35,7 +35,7 @@ export function InstanceControls({ instance }: { readonly instance: InstanceView
           {...(!isDraining && { alternative: { label: 'Drain instead', onChoose: () => void run(actions.drain(instance)) } })}
         >
           {instance.inFlight > 0
-            ? `${instance.name} has ${inFlight} in flight. Removing it now cancels them; draining lets them finish.`
+            ? `${instance.name} has ${inFlight} in flight. Removing it now cancels them; ${isDraining ? 'waiting' : 'draining'} lets them finish.`
             : `Remove ${instance.name}? Nothing is in flight; it can be added again.`}
         </InlineConfirm>
       ) : (

@@ -78,7 +78,7 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
       </div>
 
       <EngineGaugesSection instance={instance} nowUnixMs={engine.nowUnixMs} />
-      <StreamSection instance={instance} streams={streams} nowUnixMs={engine.nowUnixMs} />
+      <StreamSection streams={streams} nowUnixMs={engine.nowUnixMs} />
       {instance.isSimulated && <SimulatedFault instance={instance} simulation={engine.simulation} />}
     </section>
   );

@@ -25,8 +25,7 @@ export function InstanceList({ engine, selection, onSelect }: InstanceListProps)
             <th scope="col">instance</th>
             <th scope="col">state</th>
             <th scope="col" className={classes.right}>in flight</th>
-            <th scope="col" className={classes.right}>served</th>
-            <th scope="col" className={classes.right}>errors 5 min</th>
+            <th scope="col" className={classes.right} title="in the last 5 min">errors</th>
             <th scope="col">stream</th>
           </tr>
         </thead>
@@ -57,7 +56,6 @@ export function InstanceList({ engine, selection, onSelect }: InstanceListProps)
                   </StateMark>
                 </td>
                 <td className={classes.right}>{formatInteger(instance.inFlight)}</td>
-                <td className={classes.right}>{formatInteger(instance.served)}</td>
                 <td className={classes.right}>{formatInteger(instance.errors5m)}</td>
                 <td>
                   {stream === undefined ? (

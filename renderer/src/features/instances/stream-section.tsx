@@ -1,5 +1,4 @@
 import type { ReactElement } from 'react';
-import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamState, KvStreamView } from '#shared/kv.ts';
 import { Facts } from '../../ui/facts.tsx';
 import { ABSENT, formatAgo, formatBytes, formatCount, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
@@ -11,13 +10,13 @@ import classes from './instances.module.css';
 const TONE: Readonly<Record<KvStreamState, Tone>> = { connecting: 'busy', live: 'ok', silent: 'unknown', lost: 'error', failed: 'error' };
 
 /** The KV-event streams of one instance: is it alive, what was missed, what is resident. */
-export function StreamSection({ instance, streams, nowUnixMs }: { readonly instance: InstanceView; readonly streams: readonly KvStreamView[]; readonly nowUnixMs: number }): ReactElement {
+export function StreamSection({ streams, nowUnixMs }: { readonly streams: readonly KvStreamView[]; readonly nowUnixMs: number }): ReactElement {
   return (
     <>
       <SectionHead title="KV-event streams">
-        <span className={classes.note}>{instance.kvEvents === undefined ? 'none configured' : formatCount(streams.length, 'rank')}</span>
+        <span className={classes.note}>{streams.length === 0 ? 'none configured' : formatCount(streams.length, 'rank')}</span>
       </SectionHead>
-      {instance.kvEvents === undefined && (
+      {streams.length === 0 && (
         <div className={classes.block}>
           <Message tone="plain">
             Start vLLM with --kv-events-config and publisher zmq, then add the instance with its endpoint to see its blocks.

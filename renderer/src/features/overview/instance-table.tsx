@@ -16,6 +16,8 @@ const SPARK_METRIC: Readonly<Record<Role, { readonly metric: SeriesMetric; reado
   both: { metric: 'itlMs', label: 'ITL p50' },
 };
 const SPARK_POINTS = 60;
+/** A fleet larger than this scrolls within its table, so that the chart below stays near. */
+const TALL_ABOVE = 16;
 
 /** Every instance on one line, by role, with its last minutes as a small line. */
 export function InstanceTable({ engine, windowMin }: { readonly engine: EngineState; readonly windowMin: 5 | 15 }): ReactElement {
@@ -37,7 +39,7 @@ export function InstanceTable({ engine, windowMin }: { readonly engine: EngineSt
   return (
     <section aria-label="Instances">
       <SectionHead title="Instances" />
-      <div className={classes.tableScroll}>
+      <div className={classes.tableScroll} data-tall={engine.instances.length > TALL_ABOVE}>
         <table className={classes.table}>
           <thead>
             <tr>
