@@ -71,7 +71,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
   const auth = new ControlAuth(options.fixedToken === undefined ? {} : { fixedToken: options.fixedToken });
   const guard = createOriginGuard(host);
   const page = createRendererPage(rendererDir);
-  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true, logger: false, requestTimeout: 30_000, maxParamLength: 128 });
+  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true, logger: false, requestTimeout: 30_000, routerOptions: { maxParamLength: 128 } });
   // Only JSON is taken: fastify would parse text/plain too, which a page of another site may send without asking.
   app.removeContentTypeParser('text/plain');
   await app.register(fastifyCookie);

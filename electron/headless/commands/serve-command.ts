@@ -111,7 +111,7 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
   if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
   // commander gives every `--no-x` the default true; only a given --no-open says something.
   if (config['open'] === true) delete config['open'];
-  return config as ServeConfig;
+  return config;
 }
 
 /** Settings from the arguments after `serve`, for hosts with their own command line. Throws PdscopeError. */

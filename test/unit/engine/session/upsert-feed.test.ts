@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { UpsertFeed } from '#engine/session/upsert-feed.ts';
 import { finish, MemoryRowLog } from './memory-row-log.ts';

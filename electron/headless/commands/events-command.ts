@@ -1,0 +1,46 @@
+/** `pdscope events`: print one publisher's KV-cache events. */
+import type { Command } from 'commander';
+import type { CommandContext } from '../command-context.ts';
+import { EXIT_CODES_HELP } from '../exit-codes.ts';
+import { wholeNumber } from './option-parsers.ts';
+
+const HELP = `
+One line per event; gaps, restarts and messages that cannot be decoded are lines too. Runs until
+Ctrl+C, then prints a summary to stderr. Hashes are hexadecimal; --json has them in decimal as well.
+
+Examples:
+  pdscope events tcp://10.0.0.1:5557
+  pdscope events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558 --from 0
+  pdscope events tcp://10.0.0.1:5557 --ranks 4 --json | jq 'select(.kind == "stored")'
+  pdscope events 'tcp://*:5557' --bind
+
+${EXIT_CODES_HELP}`;
+
+export interface EventsFlags {
+  readonly replay?: string;
+  readonly from?: number;
+  readonly topic: string;
+  readonly bind?: boolean;
+  readonly ranks: number;
+  readonly count?: number;
+  readonly json?: boolean;
+}
+
+export function addEventsCommand(program: Command, { output }: CommandContext): void {
+  program
+    .command('events')
+    .description('Print the KV-cache events of one engine as they come.')
+    .argument('<endpoint>', 'PUB socket of rank 0, e.g. tcp://10.0.0.1:5557')
+    .option('--replay <endpoint>', 'ROUTER socket of rank 0: first print what the engine still keeps')
+    .option('--from <sequence>', 'first batch to replay (default: 0)', wholeNumber(0, Number.MAX_SAFE_INTEGER))
+    .option('--topic <prefix>', 'only topics that begin with this', '')
+    .option('--bind', 'bind instead of connecting, for engines whose publisher connects')
+    .option('--ranks <number>', 'data-parallel ranks: port, port + 1, ...', wholeNumber(1, 1024), 1)
+    .option('--count <number>', 'end after this many lines', wholeNumber(1, Number.MAX_SAFE_INTEGER))
+    .option('--json', 'one JSON object per line, complete')
+    .addHelpText('after', HELP)
+    .action(async (endpoint: string, flags: EventsFlags) => {
+      const { printEvents } = await import('../events.ts');
+      await printEvents(endpoint, flags, output);
+    });
+}
