@@ -25,6 +25,7 @@ export interface ClientStreamOptions {
 export class ClientStream implements AnswerSink {
   readonly #options: ClientStreamOptions;
   #isHeadSent = false;
+  #isListening = false;
   #stallTimer: NodeJS.Timeout | undefined;
 
   constructor(options: ClientStreamOptions) {
@@ -68,15 +69,23 @@ export class ClientStream implements AnswerSink {
   }
 
   #waitForDrain(): void {
-    const { res, answer, stallMs } = this.#options;
-    this.#stallTimer = setTimeout(() => {
-      this.fail(new ProxyError(499, 'client_stalled', `The client read nothing of its answer for ${stallMs} ms.`), false);
-    }, stallMs);
-    res.once('drain', () => {
-      clearTimeout(this.#stallTimer);
-      answer.resume();
-    });
-    // Without a drain the timer would outlive the connection.
+    const { res, stallMs } = this.#options;
+    clearTimeout(this.#stallTimer);
+    this.#stallTimer = setTimeout(() => this.#onStall(), stallMs);
+    if (this.#isListening) return;
+    // One pair of listeners for the whole stream: a slow client drains thousands of times.
+    this.#isListening = true;
+    res.on('drain', () => this.#onDrain());
     res.once('close', () => clearTimeout(this.#stallTimer));
+  }
+
+  #onDrain(): void {
+    clearTimeout(this.#stallTimer);
+    this.#options.answer.resume();
+  }
+
+  #onStall(): void {
+    const message = `The client read nothing of its answer for ${this.#options.stallMs} ms.`;
+    this.fail(new ProxyError(499, 'client_stalled', message), false);
   }
 }

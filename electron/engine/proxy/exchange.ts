@@ -20,7 +20,7 @@ import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import type { Policy } from './policies/policy.ts';
 import { ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
-import type { ProxyTimeouts } from './timeouts.ts';
+import { WHOLE_ANSWER_FACTOR, type ProxyTimeouts } from './timeouts.ts';
 
 export interface ExchangeOptions {
   readonly request: ClientRequest;
@@ -159,12 +159,19 @@ export class Exchange implements LegContext, LegOwner {
   #setUp(request: LegRequest, headers: LegHeaders): LegSetup | undefined {
     if (this.#stopReason !== undefined) return undefined;
     const attempt = ++this.#attempts[request.kind];
-    return { request, attempt, path: request.path ?? this.#options.path, headers };
+    const { headersMs } = this.timeouts;
+    return {
+      request,
+      attempt,
+      path: request.path ?? this.#options.path,
+      headers,
+      headersTimeoutMs: request.kind === 'decode' && !this.request.isStream ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
+    };
   }
 
   #start(leg: Leg, setup: LegSetup): void {
     this.#legs.add(leg);
-    leg.start(setup.path, setup.headers);
+    leg.start(setup);
   }
 
   #describeExcluded(excluded: readonly { readonly instance: Instance; readonly reason: string }[]): CandidateScore[] {

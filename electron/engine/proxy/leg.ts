@@ -33,6 +33,7 @@ export interface LegSetup {
   readonly attempt: number;
   readonly path: string;
   readonly headers: LegHeaders;
+  readonly headersTimeoutMs: number;
 }
 
 export abstract class Leg implements Dispatcher.DispatchHandler {
@@ -69,11 +70,11 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
   }
 
   /** Sends the request. Separate from the constructor because undici may fail it before `dispatch` returns. */
-  start(path: string, headers: LegHeaders): void {
-    const { connectMs, headersMs, idleMs } = this.owner.timeouts;
+  start({ path, headers, headersTimeoutMs }: LegSetup): void {
+    const { connectMs, idleMs } = this.owner.timeouts;
     this.#connectTimer = setTimeout(onConnectTimeout, connectMs, this);
     this.instance.pool.dispatch(
-      { path, method: 'POST', headers, body: this.request.body, headersTimeout: headersMs, bodyTimeout: idleMs },
+      { path, method: 'POST', headers, body: this.request.body, headersTimeout: headersTimeoutMs, bodyTimeout: idleMs },
       this,
     );
   }

@@ -65,6 +65,8 @@ const KEEP_ALIVE_MS = 75_000;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** Requests of one connection that may wait behind another's answer. */
 const MAX_PIPELINED = 8;
+/** Node's 511 drops connections of a burst of clients, which then wait a second for their next try. */
+const ACCEPT_BACKLOG = 4096;
 const CLOSE_GRACE_MS = 900;
 const CLOSE_FLUSH_MS = 200;
 
@@ -134,7 +136,7 @@ class ProxyServer implements Proxy {
         reject(new PdscopeError(isTaken ? 'port_in_use' : 'listen_failed', message, { cause: error }));
       };
       this.#server.once('error', onError);
-      this.#server.listen(port, host, () => {
+      this.#server.listen({ port, host, backlog: ACCEPT_BACKLOG }, () => {
         this.#server.removeListener('error', onError);
         this.#server.on('error', (error) => this.#options.logger.error({ error: error.message }, 'proxy listener failed'));
         const address = this.#server.address();

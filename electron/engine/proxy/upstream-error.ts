@@ -77,6 +77,8 @@ export function transportError(kind: LegKind, instance: Instance, stage: LegStag
       return new ProxyError(504, 'idle_timeout', `${where} fell silent in the middle of its answer.`, options);
     case 'UND_ERR_CONNECT_TIMEOUT':
       return new ProxyError(504, 'connect_timeout', `${where}: no connection in time.`, options);
+    // The code of the error that the fleet destroys a removed instance's pool with.
+    case 'instance_removed':
     case 'UND_ERR_DESTROYED':
     case 'UND_ERR_CLOSED':
       return new ProxyError(503, 'instance_removed', `${where}: the instance was removed.`, options);

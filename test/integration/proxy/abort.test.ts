@@ -1,0 +1,113 @@
+/** The client's disconnect reaches whichever engine works for it, at once; closing the proxy ends in time. */
+import { connect } from 'node:net';
+import { expect, test } from 'vitest';
+import { CHAT_BODY, post, startHarness, until } from './harness.ts';
+import { json, startUpstream, type Script } from './scripted-upstream.ts';
+
+const PREFILL_OK = json('{"choices":[],"kv_transfer_params":{"remote_engine_id":"e1"}}');
+const hang: Script = () => undefined;
+const FIRST = 'data: {"choices":[]}\n\n';
+const endless: Script = (res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).write(FIRST);
+
+test.each(['prefill', 'decode before its head', 'decode in its stream'])('a disconnect during %s aborts that leg', async (phase) => {
+  await using prefill = await startUpstream(phase === 'prefill' ? hang : PREFILL_OK);
+  await using decode = await startUpstream(phase === 'decode in its stream' ? endless : hang);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], connector: 'nixl' });
+  const client = new AbortController();
+  const answer = post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true }, {}, client.signal);
+  answer.catch(() => undefined);
+  const upstream = phase === 'prefill' ? prefill : decode;
+  const leg = await until(() => upstream.received[0]);
+  if (phase === 'decode in its stream') {
+    const reader = (await answer).body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe(FIRST);
+  }
+  expect(leg.isAborted).toBe(false);
+  client.abort();
+  await until(() => leg.isAborted);
+  await until(() => harness.tracer.last.state);
+  expect(harness.tracer.last).toMatchObject({ state: 'aborted', ends: 1, retries: 0, error: { code: 'client_closed' } });
+  expect(harness.tracer.last.legs.at(-1)).toMatchObject({ outcome: 'aborted' });
+  expect(harness.scheduler.ended.at(-1)).toEqual({ name: phase === 'prefill' ? 'P0' : 'D0', outcome: 'aborted', reason: undefined });
+  expect(harness.scheduler.inFlight).toBe(0);
+  if (phase === 'prefill') expect(decode.received).toHaveLength(0);
+});
+
+test('a disconnect that meets the prefill answer leaves no leg running', async () => {
+  let answerPrefill = (): void => undefined;
+  await using prefill = await startUpstream((res, request, index) => {
+    answerPrefill = () => void PREFILL_OK(res, request, index);
+  });
+  await using decode = await startUpstream(hang);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
+  const client = new AbortController();
+  post(`${harness.origin}/v1/chat/completions`, CHAT_BODY, {}, client.signal).catch(() => undefined);
+  await until(() => prefill.received[0]);
+  client.abort();
+  answerPrefill();
+  await until(() => harness.tracer.last.state);
+  expect(harness.tracer.last.state).toBe('aborted');
+  expect(harness.scheduler.inFlight).toBe(0);
+  await until(() => decode.received.every(({ isAborted }) => isAborted));
+});
+
+test('a half-closed connection counts as a disconnect', async () => {
+  await using prefill = await startUpstream(hang);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [prefill.origin] });
+  const { port, hostname } = new URL(harness.origin);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  const body = JSON.stringify(CHAT_BODY);
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+  await until(() => prefill.received[0]);
+  socket.end();
+  await until(() => prefill.received[0]?.isAborted);
+  await until(() => harness.tracer.last.state === 'aborted');
+  socket.destroy();
+});
+
+test('pipelined requests are answered in order, and aborted together with their connection', async () => {
+  let running = 0;
+  await using prefill = await startUpstream((res, request, index) => {
+    running++;
+    if (request.json['model'] === 'hang') return;
+    return PREFILL_OK(res, request, index);
+  });
+  await using decode = await startUpstream((res, request, index) => json({ got: request.json['model'] })(res, request, index));
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
+  const { port, hostname } = new URL(harness.origin);
+  const socket = connect(Number(port), hostname);
+  let text = '';
+  socket.on('data', (chunk) => void (text += chunk.toString()));
+  const send = (model: string): void => {
+    const body = JSON.stringify({ ...CHAT_BODY, model });
+    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+  };
+  send('one');
+  send('two');
+  await until(() => text.includes('{"got":"two"}'));
+  expect(text.indexOf('{"got":"one"}')).toBeGreaterThan(0);
+  expect(text.indexOf('{"got":"one"}')).toBeLessThan(text.indexOf('{"got":"two"}'));
+  send('hang');
+  send('hang');
+  await until(() => running === 4);
+  socket.destroy();
+  await until(() => prefill.received.slice(2).every(({ isAborted }) => isAborted));
+  await until(() => harness.tracer.requests.every(({ ends }) => ends === 1));
+  expect(harness.tracer.requests.map(({ state }) => state)).toEqual(['ok', 'ok', 'aborted', 'aborted']);
+});
+
+test('close lets a running answer end, cuts what does not, and refuses new requests', async () => {
+  await using prefill = await startUpstream(PREFILL_OK);
+  await using decode = await startUpstream(endless);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
+  const stream = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true });
+  const started = performance.now();
+  const closed = harness.proxy.close();
+  const text = await stream.text();
+  await closed;
+  expect(performance.now() - started).toBeLessThan(1500);
+  expect(JSON.parse(text.slice(FIRST.length + 6))).toMatchObject({ error: { code: 'shutting_down' } });
+  expect(harness.tracer.last).toMatchObject({ state: 'error', error: { code: 'shutting_down' } });
+  await until(() => decode.received[0]?.isAborted);
+  await expect(post(`${harness.origin}/v1/chat/completions`, CHAT_BODY)).rejects.toThrow();
+});
