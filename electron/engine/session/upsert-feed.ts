@@ -8,6 +8,8 @@
 import type { RowCounters } from '#shared/wire.ts';
 import { rowCounters, sameCounters, sliced, type RowFeed, type RowFeedOptions, type RowFrame } from './row-feed.ts';
 
+const PRUNE_INTERVAL_MS = 1000;
+
 interface NumberedRow {
   /** Running number, ascending in order of appending. */
   readonly n: number;
@@ -20,6 +22,7 @@ export class UpsertFeed<Row extends NumberedRow> implements RowFeed<Row> {
   #lastCounters: RowCounters | undefined;
   /** Evictions that `#matching` already knows of. */
   #prunedAtEvicted = 0;
+  #prunedAtMs = Number.NEGATIVE_INFINITY;
   /** Numbers of the kept rows that match; unused with the empty filter. */
   #matching = new Set<number>();
   /** Numbers of the rows that the subscriber has. */
@@ -37,7 +40,7 @@ export class UpsertFeed<Row extends NumberedRow> implements RowFeed<Row> {
     // Taken before the scan: what changes during it comes again as a delta.
     this.#cursor = log.lastChange();
     let tail: Row[] = [];
-    yield* sliced(Array.from(log.rows()), (row) => {
+    yield* sliced(log.rows(), (row) => {
       if (matches !== undefined) {
         if (!matches(row)) return;
         this.#matching.add(row.n);
@@ -116,13 +119,24 @@ export class UpsertFeed<Row extends NumberedRow> implements RowFeed<Row> {
   #counters(): RowCounters {
     const { log, matches } = this.#options;
     if (matches === undefined) return rowCounters(log, undefined);
-    const { evicted } = log.counters();
-    if (evicted !== this.#prunedAtEvicted) {
-      this.#prunedAtEvicted = evicted;
-      const [oldest] = log.rows();
-      for (const n of this.#matching) if (oldest === undefined || n < oldest.n) this.#matching.delete(n);
-    }
+    this.#forgetEvicted();
     return rowCounters(log, this.#matching.size);
+  }
+
+  /**
+   * Rows leave the log in the order in which they finished, which their numbers do not tell; so what is left is looked
+   * through, but at most once a second: in between, `matching` may still count rows evicted within that second.
+   */
+  #forgetEvicted(): void {
+    const { log } = this.#options;
+    const { evicted } = log.counters();
+    const nowMs = performance.now();
+    if (evicted === this.#prunedAtEvicted || nowMs < this.#prunedAtMs + PRUNE_INTERVAL_MS) return;
+    this.#prunedAtEvicted = evicted;
+    this.#prunedAtMs = nowMs;
+    const left = new Set<number>();
+    for (const { n } of log.rows()) if (this.#matching.has(n)) left.add(n);
+    this.#matching = left;
   }
 
   #frame(rows: readonly Row[], omitted: number, unmatched: readonly number[], isCleared = false): RowFrame<Row> {

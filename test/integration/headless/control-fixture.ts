@@ -38,7 +38,7 @@ export async function startControlFixture(options: Partial<ControlServerOptions>
   const engine = fakeEngine();
   const control = await startControlServer({ engine: engine as unknown as Engine, rendererDir, version: '1.2.3', port: 0, ...options });
   const host = `127.0.0.1:${control.port}`;
-  const ask: ControlFixture['ask'] = (method, path, headers = {}, body = undefined) =>
+  const ask: ControlFixture['ask'] = (method, path, headers = {}, body) =>
     new Promise((resolve, reject) => {
       const req = request({ host: '127.0.0.1', port: control.port, method, path, headers: { host, ...headers }, agent: false }, (res) => {
         let text = '';

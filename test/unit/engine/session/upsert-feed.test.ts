@@ -65,6 +65,16 @@ describe('UpsertFeed', () => {
     expect(feed.delta()).toBeUndefined();
   });
 
+  it('forgets evicted rows in `matching`', () => {
+    const log = new MemoryRowLog<Row>(3);
+    const feed = new UpsertFeed({ log, matches: isRunning, limit: 50, maxRows: 400 });
+    finish(feed.snapshot());
+    log.append(running(1));
+    log.append(ok(2));
+    for (let n = 3; n <= 5; n += 1) log.append(n === 4 ? ok(n) : running(n));
+    expect(feed.delta()?.counters).toMatchObject({ kept: 3, evicted: 2, matching: 2 });
+  });
+
   it('leaves a subscriber with exactly the matching rows, whatever happens in which order', () => {
     const step = fc.record({ t: fc.constantFrom('append', 'finish', 'delta', 'clear'), pick: fc.nat({ max: 30 }) });
     fc.assert(
