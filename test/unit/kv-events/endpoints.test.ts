@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import { PdscopeError } from '#shared/errors.ts';
+import { isIpv6Endpoint, rankEndpoint } from '#engine/kv-events/endpoints.ts';
+import { RateWindow } from '#engine/kv-events/rate-window.ts';
+
+describe('rankEndpoint', () => {
+  it.each([
+    ['tcp://10.0.0.1:5557', 0, 'tcp://10.0.0.1:5557'],
+    ['tcp://10.0.0.1:5557', 3, 'tcp://10.0.0.1:5560'],
+    ['tcp://node-1.local:5557', 1, 'tcp://node-1.local:5558'],
+    ['tcp://[fe80::1]:5557', 1, 'tcp://[fe80::1]:5558'],
+    ['inproc://kv', 0, 'inproc://kv'],
+    ['inproc://kv', 2, 'inproc://kv_dp2'],
+    ['ipc:///tmp/kv.sock', 0, 'ipc:///tmp/kv.sock'],
+  ])('%s rank %d', (endpoint, rank, expected) => {
+    expect(rankEndpoint(endpoint, rank, 'connect')).toBe(expected);
+  });
+
+  it('lets a bound socket take every interface', () => {
+    expect(rankEndpoint('tcp://*:5557', 1, 'bind')).toBe('tcp://*:5558');
+  });
+
+  it.each([
+    ['tcp://10.0.0.1', 0, /a port is missing/],
+    ['tcp://10.0.0.1:0', 0, /would need port 0/],
+    ['tcp://10.0.0.1:70000', 0, /would need port 70000/],
+    ['tcp://10.0.0.1:65535', 1, /rank 1 would need port 65536/],
+    ['tcp://::1:5557', 0, /in brackets/],
+    ['tcp://*:5557', 0, /connect to its host name/],
+    ['ipc:///tmp/kv.sock', 1, /one rank only/],
+    ['http://10.0.0.1:5557', 0, /must start with/],
+    ['inproc://', 0, /must start with/],
+  ])('refuses %s rank %d', (endpoint, rank, message) => {
+    expect(() => rankEndpoint(endpoint, rank, 'connect')).toThrow(PdscopeError);
+    expect(() => rankEndpoint(endpoint, rank, 'connect')).toThrow(message);
+  });
+
+  it('knows literal IPv6 addresses', () => {
+    expect([isIpv6Endpoint('tcp://[::1]:1'), isIpv6Endpoint('tcp://localhost:1')]).toEqual([true, false]);
+  });
+});
+
+describe('RateWindow', () => {
+  it('averages over the last seconds and forgets older ones', () => {
+    const rate = new RateWindow();
+    expect(rate.perSecond(500)).toBe(0);
+    rate.add(10, 1000);
+    expect(rate.perSecond(1500)).toBe(10);
+    rate.add(10, 2000);
+    expect(rate.perSecond(3000)).toBe(10);
+    expect(rate.perSecond(5999)).toBeCloseTo(4, 1);
+    expect(rate.perSecond(6500)).toBeCloseTo(10 / 4.5);
+    expect(rate.perSecond(60_000)).toBe(0);
+    rate.add(5, 61_000);
+    expect(rate.perSecond(61_500)).toBeCloseTo(5 / 4.5);
+  });
+});
