@@ -68,10 +68,8 @@ describe('the decoder never throws', () => {
   it('nor does the replay parser, and what it takes for a batch has a sequence and a payload', () => {
     fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 12 }), { maxLength: 6 }), (reply) => {
       const parsed = parseReply(reply);
-      if (parsed.kind === 'message') {
-        expect(parsed.message.frames[1]).toHaveLength(8);
-        expect(parsed.message.frames[2].length).toBeGreaterThan(0);
-      }
+      const isSound = parsed.kind !== 'message' || (parsed.message.frames[1].length === 8 && parsed.message.frames[2].length > 0);
+      expect(isSound).toBe(true);
     }));
   });
 });
@@ -95,7 +93,7 @@ describe('the guard', () => {
         isDecodable = false;
       }
       // What the decoder takes, the guard takes (but for depth); the decoder also refuses odd extensions and keys.
-      if (isDecodable) expect(refusal ?? 'fine').toMatch(/^(fine|nested deeper than 16)$/);
+      expect(!isDecodable || refusal === undefined || refusal === 'nested deeper than 16').toBe(true);
     }), { numRuns: 3000 });
   });
 });
