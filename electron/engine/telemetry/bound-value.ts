@@ -1,0 +1,61 @@
+/**
+ * Cuts a JSON value from outside to a size that may be kept and shown. What was left out is said in its place. Text that
+ * holds JSON is parsed, with integers beyond 2^53 as strings, so that a 64-bit id is shown as it was.
+ */
+const MAX_NODES = 512;
+const MAX_STRING = 2000;
+const MAX_DEPTH = 16;
+/** JSON text beyond this is shown as cut text. */
+const MAX_JSON_CHARS = 1024 * 1024;
+
+export function boundValue(value: unknown): unknown {
+  const budget = { nodes: MAX_NODES };
+  return cut(typeof value === 'string' || Buffer.isBuffer(value) ? parseExact(value.toString()) : value, budget, 0);
+}
+
+/** About how many bytes a bounded value takes in memory. */
+export function sizeOfValue(value: unknown): number {
+  if (typeof value === 'string') return 16 + value.length;
+  if (Array.isArray(value)) return value.reduce<number>((total, item) => total + sizeOfValue(item), 32);
+  if (typeof value !== 'object' || value === null) return 8;
+  return Object.entries(value).reduce((total, [key, item]) => total + key.length + 16 + sizeOfValue(item), 64);
+}
+
+function parseExact(text: string): unknown {
+  if (text.length > MAX_JSON_CHARS || !/^\s*[[{]/.test(text)) return text;
+  const quoted = text.replace(/"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g, (token) => (token.startsWith('"') ? token : `"${token}"`));
+  try {
+    return JSON.parse(quoted);
+  } catch {
+    return text;
+  }
+}
+
+function cut(value: unknown, budget: { nodes: number }, depth: number): unknown {
+  budget.nodes -= 1;
+  if (typeof value === 'string') return value.length > MAX_STRING ? `${value.slice(0, MAX_STRING)}... ${value.length - MAX_STRING} more characters` : value;
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= MAX_DEPTH) return '... nested deeper';
+  if (Array.isArray(value)) {
+    const kept: unknown[] = [];
+    for (const item of value as readonly unknown[]) {
+      if (budget.nodes <= 0) {
+        kept.push(`... ${value.length - kept.length} more`);
+        break;
+      }
+      kept.push(cut(item, budget, depth + 1));
+    }
+    return kept;
+  }
+  const entries = Object.entries(value);
+  const kept: [string, unknown][] = [];
+  for (const [key, item] of entries) {
+    if (budget.nodes <= 0) {
+      kept.push(['...', `${entries.length - kept.length} more`]);
+      break;
+    }
+    kept.push([key, cut(item, budget, depth + 1)]);
+  }
+  return Object.fromEntries(kept);
+}

@@ -1,0 +1,70 @@
+/** Everything counted about one instance: series of 15 minutes, and totals since it joined for the Prometheus page. */
+import type { InstanceId } from '#shared/ids.ts';
+import type { LegKind, Role } from '#shared/vocabulary.ts';
+import { LogHistogram } from './log-histogram.ts';
+import { CounterSeries, DistributionSeries, GaugeSeries } from './windowed.ts';
+
+export const DISTRIBUTIONS = ['prefillMs', 'ttftMs', 'itlMs', 'tpotMs', 'e2elMs'] as const;
+export type DistributionName = (typeof DISTRIBUTIONS)[number];
+
+export class InstanceStats {
+  readonly id: InstanceId;
+  readonly role: Role;
+  name: string;
+  readonly series: Readonly<Record<DistributionName, DistributionSeries>>;
+  /** Since the instance joined. */
+  readonly lifetime: Readonly<Record<DistributionName, LogHistogram>>;
+  /** Duration of finished legs by kind, since the instance joined. */
+  readonly legMs: Readonly<Record<LegKind, LogHistogram>>;
+  readonly requests = new CounterSeries();
+  readonly errors = new CounterSeries();
+  /** SSE events of decode legs. */
+  readonly events = new CounterSeries();
+  /** Prompt tokens that prefill legs reported. */
+  readonly promptTokens = new CounterSeries();
+  readonly inFlight = new GaugeSeries();
+  readonly kvUsage = new GaugeSeries();
+  hasPromptTokens = false;
+  hasEvents = false;
+  errorsTotal = 0;
+  eventsTotal = 0;
+  promptTokensTotal = 0;
+
+  constructor(id: InstanceId, role: Role, name: string) {
+    this.id = id;
+    this.role = role;
+    this.name = name;
+    this.series = {
+      prefillMs: new DistributionSeries(), ttftMs: new DistributionSeries(), itlMs: new DistributionSeries(),
+      tpotMs: new DistributionSeries(), e2elMs: new DistributionSeries(),
+    };
+    this.lifetime = {
+      prefillMs: new LogHistogram(), ttftMs: new LogHistogram(), itlMs: new LogHistogram(),
+      tpotMs: new LogHistogram(), e2elMs: new LogHistogram(),
+    };
+    this.legMs = { encode: new LogHistogram(), prefill: new LogHistogram(), decode: new LogHistogram() };
+  }
+
+  record(name: DistributionName, second: number, ms: number): void {
+    this.series[name].record(second, ms);
+    this.lifetime[name].record(ms);
+  }
+
+  countEvents(second: number, count: number): void {
+    this.hasEvents = true;
+    this.events.add(second, count);
+    this.eventsTotal += count;
+  }
+
+  countPromptTokens(second: number, count: number): void {
+    this.hasPromptTokens = true;
+    this.promptTokens.add(second, count);
+    this.promptTokensTotal += count;
+  }
+
+  /** Whether tokens/s of this instance means prompt tokens (prefill) or streamed output events (decode, both). */
+  get tokenCounter(): CounterSeries | undefined {
+    if (this.role === 'prefill') return this.hasPromptTokens ? this.promptTokens : undefined;
+    return this.hasEvents ? this.events : undefined;
+  }
+}

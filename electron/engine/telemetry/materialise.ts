@@ -1,0 +1,229 @@
+/** Makes what views show out of a record: its row and its detail. Off the hot path, when somebody asks. */
+import type {
+  CapturedBody, EngineRequestMetrics, LegView, RequestDetail, RequestRow, RouteStep,
+} from '#shared/request.ts';
+import { boundValue } from './bound-value.ts';
+import { unixMsOf, type Clock } from './clock.ts';
+import { explainTtft, phasesOf, type Timeline } from './explain.ts';
+import { medianGapMs } from './gaps.ts';
+import { redactHeaders } from './redact.ts';
+import type { KeptBody, LegRecord, RequestRecord } from './request-record.ts';
+
+/** A running stream's median is computed again when it has grown by a quarter. */
+const MEDIAN_GROWTH = 1.25;
+
+/** The row of a record; the same object until the record changes. */
+export function rowOf(record: RequestRecord, clock: Clock): RequestRow {
+  record.row ??= makeRow(record, clock);
+  return record.row;
+}
+
+export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
+  const { chunks, init } = record;
+  const times: number[] = [];
+  const sizes: number[] = [];
+  if (chunks !== undefined) {
+    for (let index = chunks.first; index < chunks.total; index += 1) {
+      times.push(chunks.timeMs(index));
+      sizes.push(chunks.bytes(index));
+    }
+  }
+  const ttft = explainTtft(timelineOf(record));
+  return {
+    row: rowOf(record, clock),
+    ...(init.traceparent !== undefined && { traceparent: init.traceparent }),
+    clientHeaders: redactHeaders(init.headers),
+    ...(record.clientBody !== undefined && { clientBody: bodyOf(record.clientBody) }),
+    ...(record.parsedMs !== undefined && { parsedMs: record.parsedMs }),
+    legs: record.legs.map(legView),
+    decisions: [...record.decisions],
+    ...(ttft !== undefined && { ttft }),
+    chunkTimesMs: times,
+    chunkBytes: sizes,
+    chunkTimesDropped: chunks?.dropped ?? 0,
+  };
+}
+
+/** The leg whose answer the client gets: the last decode leg. */
+export function answeringLeg(record: RequestRecord): LegRecord | undefined {
+  return record.legs.findLast((leg) => leg.kind === 'decode');
+}
+
+/** The prefill leg that counts: the last one that succeeded, else the last one. */
+export function prefillLeg(record: RequestRecord): LegRecord | undefined {
+  return record.legs.findLast((leg) => leg.kind === 'prefill' && leg.outcome === 'ok') ?? record.legs.findLast((leg) => leg.kind === 'prefill');
+}
+
+/** End of prefill to the first decode leg after it, ms; undefined when there was no such step. */
+export function handoffMs(record: RequestRecord): number | undefined {
+  const prefill = prefillLeg(record);
+  if (prefill?.outcome !== 'ok' || prefill.endMs === undefined) return undefined;
+  const { endMs } = prefill;
+  const decode = record.legs.find((leg) => leg.kind === 'decode' && leg.sentMs >= endMs);
+  return decode === undefined ? undefined : decode.sentMs - endMs;
+}
+
+/**
+ * (E2EL - TTFT) / (output tokens - 1), as `vllm bench serve` defines TPOT. Needs a complete stream and the count of
+ * tokens as reported by the engine: chunks are not tokens.
+ */
+export function tpotMs(record: RequestRecord): number | undefined {
+  const tokens = answeringLeg(record)?.usage?.completionTokens;
+  if (record.state !== 'ok' || record.firstChunkMs === undefined || record.endMs === undefined || tokens === undefined || tokens < 2) return undefined;
+  return (record.endMs - record.firstChunkMs) / (tokens - 1);
+}
+
+/** Messages at the end of the stream that are no output; see gaps.ts. */
+export function trailingMessages(record: RequestRecord): number {
+  if (record.state !== 'ok' && record.state !== 'running') return 0;
+  return answeringLeg(record)?.usage === undefined ? 1 : 2;
+}
+
+/** The engine's own timings out of a `metrics` object (`--enable-per-request-metrics`). */
+export function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefined {
+  if (typeof metrics !== 'object' || metrics === null) return undefined;
+  const fields = metrics as Readonly<Record<string, unknown>>;
+  const queueMs = duration(fields['queue_time_ms']);
+  const timeToFirstTokenMs = duration(fields['time_to_first_token_ms']);
+  const generationMs = duration(fields['generation_time_ms']);
+  const meanItlMs = duration(fields['mean_itl_ms']);
+  const result: EngineRequestMetrics = {
+    ...(queueMs !== undefined && { queueMs }),
+    ...(timeToFirstTokenMs !== undefined && { timeToFirstTokenMs }),
+    ...(generationMs !== undefined && { generationMs }),
+    ...(meanItlMs !== undefined && { meanItlMs }),
+  };
+  return Object.keys(result).length === 0 ? undefined : result;
+}
+
+export function timelineOf(record: RequestRecord): Timeline {
+  return {
+    legs: record.legs.map((leg) => {
+      const engine = engineMetricsOf(leg.metrics);
+      return {
+        kind: leg.kind,
+        sentMs: leg.sentMs,
+        endMs: leg.endMs,
+        outcome: leg.outcome,
+        queueMs: engine?.queueMs,
+        computeMs: engine?.timeToFirstTokenMs,
+        hasTransferParams: leg.transferParamsSent !== undefined,
+      };
+    }),
+    firstChunkMs: record.firstChunkMs,
+    lastChunkMs: record.lastChunkMs,
+    endMs: record.endMs,
+  };
+}
+
+function makeRow(record: RequestRecord, clock: Clock): RequestRow {
+  const { init, parsedInit } = record;
+  const decode = answeringLeg(record);
+  const prefill = prefillLeg(record);
+  const promptTokens = decode?.usage?.promptTokens ?? prefill?.usage?.promptTokens;
+  const cachedTokens = prefill?.usage?.cachedTokens;
+  const completionTokens = decode?.usage?.completionTokens;
+  const prefillMs = prefill?.outcome === 'ok' && prefill.endMs !== undefined ? prefill.endMs - prefill.sentMs : undefined;
+  const handoff = handoffMs(record);
+  const itlMs = medianOf(record);
+  const tpot = tpotMs(record);
+  return {
+    id: record.id,
+    n: record.n,
+    requestId: init.requestId,
+    receivedAtUnixMs: unixMsOf(clock, record.receivedMs),
+    api: init.api,
+    ...(parsedInit?.model !== undefined && { model: parsedInit.model }),
+    isStream: parsedInit?.isStream ?? false,
+    connector: init.connector,
+    state: record.state,
+    ...(record.status !== undefined && { status: record.status }),
+    route: routeOf(record),
+    ...(promptTokens !== undefined && { promptTokens }),
+    ...(cachedTokens !== undefined && { cachedTokens }),
+    ...(completionTokens !== undefined && { completionTokens }),
+    chunks: record.events,
+    requestBytes: parsedInit?.requestBytes ?? 0,
+    responseBytes: record.responseBytes,
+    ...(prefillMs !== undefined && { prefillMs }),
+    ...(handoff !== undefined && { handoffMs: handoff }),
+    ...(record.firstChunkMs !== undefined && { ttftMs: record.firstChunkMs }),
+    ...(itlMs !== undefined && { itlMs }),
+    ...(tpot !== undefined && { tpotMs: tpot }),
+    ...(record.endMs !== undefined && { e2elMs: record.endMs }),
+    retries: record.retries,
+    ...(record.error !== undefined && { error: record.error }),
+    phases: phasesOf(timelineOf(record)),
+    isSimulated: record.legs.some((leg) => leg.instance.isSimulated),
+    isOwnProbe: record.isOwnProbe,
+  };
+}
+
+/** Where the request went, leg by leg; a repeated leg replaces the one that failed. */
+function routeOf(record: RequestRecord): RouteStep[] {
+  const steps: RouteStep[] = [];
+  for (const leg of record.legs) {
+    const step = { kind: leg.kind, instance: leg.instance.id, name: leg.instance.name };
+    // Encode legs run side by side, one per media item; the others follow each other.
+    const earlier = leg.kind === 'encode' ? -1 : steps.findIndex((known) => known.kind === leg.kind);
+    if (earlier === -1) steps.push(step);
+    else steps[earlier] = step;
+  }
+  return steps;
+}
+
+function medianOf(record: RequestRecord): number | undefined {
+  const { chunks, median, events } = record;
+  if (chunks === undefined || parsedAsUnary(record)) return undefined;
+  const isFinal = record.state !== 'running';
+  if (median !== undefined && !isFinal && events < median.events * MEDIAN_GROWTH) return median.ms;
+  const ms = medianGapMs(chunks, trailingMessages(record));
+  record.median = { events, ms };
+  return ms;
+}
+
+function parsedAsUnary(record: RequestRecord): boolean {
+  return record.parsedInit?.isStream !== true;
+}
+
+function legView(leg: LegRecord): LegView {
+  const engineMetrics = engineMetricsOf(leg.metrics);
+  return {
+    kind: leg.kind,
+    attempt: leg.attempt,
+    instance: leg.instance.id,
+    instanceName: leg.instance.name,
+    url: leg.url,
+    sentMs: leg.sentMs,
+    ...(leg.headersMs !== undefined && { headersMs: leg.headersMs }),
+    ...(leg.firstByteMs !== undefined && { firstByteMs: leg.firstByteMs }),
+    ...(leg.endMs !== undefined && { endMs: leg.endMs }),
+    ...(leg.status !== undefined && { status: leg.status }),
+    outcome: leg.outcome,
+    ...(leg.error !== undefined && { error: leg.error }),
+    requestHeaders: redactHeaders(leg.requestHeaders),
+    ...(leg.responseHeaders !== undefined && { responseHeaders: redactHeaders(leg.responseHeaders) }),
+    requestBytes: leg.requestBytes,
+    responseBytes: leg.responseBytes,
+    ...(leg.requestBody !== undefined && { requestBody: bodyOf(leg.requestBody) }),
+    ...(leg.responseBody !== undefined && { responseBody: bodyOf(leg.responseBody) }),
+    rewrites: leg.rewrites,
+    ...(leg.transferParamsSent !== undefined && { kvTransferParamsSent: boundValue(leg.transferParamsSent) }),
+    ...(leg.transferParamsReceived !== undefined && { kvTransferParamsReceived: boundValue(leg.transferParamsReceived) }),
+    ...(leg.usage !== undefined && { usage: leg.usage }),
+    ...(leg.finishReason !== undefined && { finishReason: leg.finishReason }),
+    ...(engineMetrics !== undefined && { engineMetrics }),
+    gaugesAtSend: leg.gaugesAtSend,
+  };
+}
+
+function bodyOf(kept: KeptBody): CapturedBody {
+  const isCut = kept.data.length < kept.bytes;
+  // Half a character at the cut becomes U+FFFD; it is left out.
+  const text = kept.data.toString('utf8');
+  return { text: isCut ? text.replace(/\uFFFD{1,3}$/, '') : text, bytes: kept.bytes, isCut };
+}
+
+function duration(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
+}

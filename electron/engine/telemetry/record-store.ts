@@ -1,0 +1,144 @@
+/**
+ * The bounded history of requests. Finished records go when there are too many or they take too much memory, oldest
+ * finished first, and are counted; running ones stay. Beyond a hard limit of running ones new requests are not recorded,
+ * and that is counted too.
+ */
+import type { RecordId } from '#shared/ids.ts';
+import type { RequestRow } from '#shared/request.ts';
+import type { RingCounters } from '#shared/state.ts';
+import type { RowLog } from '../row-log.ts';
+import { boundValue, sizeOfValue } from './bound-value.ts';
+import { ChangeList } from './change-list.ts';
+import { rowOf } from './materialise.ts';
+import type { Clock } from './clock.ts';
+import type { RequestRecord } from './request-record.ts';
+
+export interface RecordStoreOptions {
+  readonly capacity: number;
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  /** Folds in what the hot path left; called before every read. */
+  readonly settle: () => void;
+}
+
+/** A record with its row, headers and decision, estimated. */
+const BASE_BYTES = 3000;
+const LEG_BYTES = 1500;
+const CANDIDATE_BYTES = 120;
+/** Running requests beyond this many times the capacity are not recorded. */
+const RUNNING_FACTOR = 4;
+
+export class RecordStore implements RowLog<RequestRow> {
+  readonly #options: RecordStoreOptions;
+  readonly #records = new Map<RecordId, RequestRecord>();
+  readonly #changes = new ChangeList<RequestRecord>();
+  /** Finished records in the order they finished; a Set keeps it and can forget from the front. */
+  readonly #finished = new Set<RequestRecord>();
+  #bytes = 0;
+  #total = 0;
+  #evicted = 0;
+  #dropped = 0;
+  #generation = 0;
+
+  constructor(options: RecordStoreOptions) {
+    this.#options = options;
+  }
+
+  /** Whether one more running request may be recorded; counts a drop when not. */
+  hasRoom(): boolean {
+    const running = this.#records.size - this.#finished.size;
+    if (running < this.#options.capacity * RUNNING_FACTOR) return true;
+    this.#dropped += 1;
+    return false;
+  }
+
+  get(id: RecordId): RequestRecord | undefined {
+    return this.#records.get(id);
+  }
+
+  add(record: RequestRecord): void {
+    this.#records.set(record.id, record);
+    this.#total += 1;
+    this.#evict();
+  }
+
+  /** The record has news and takes its place at the end of the changes. */
+  touch(record: RequestRecord): void {
+    record.row = undefined;
+    if (this.#records.has(record.id)) this.#changes.touch(record);
+  }
+
+  /** A record ended and will hardly grow any more: counts its memory. Again after late facts. */
+  finish(record: RequestRecord): void {
+    if (!this.#records.has(record.id)) return;
+    record.chunks?.trim();
+    this.#finished.add(record);
+    this.#bytes -= record.sizeBytes;
+    record.sizeBytes = compact(record);
+    this.#bytes += record.sizeBytes;
+    this.#evict();
+  }
+
+  counters(): RingCounters {
+    return { kept: this.#records.size, capacity: this.#options.capacity, total: this.#total, evicted: this.#evicted, dropped: this.#dropped };
+  }
+
+  lastChange(): number {
+    this.#options.settle();
+    return this.#changes.last;
+  }
+
+  changedSince(change: number): RequestRow[] {
+    this.#options.settle();
+    return this.#changes.since(change).map((record) => rowOf(record, this.#options.clock));
+  }
+
+  *rows(): Generator<RequestRow> {
+    this.#options.settle();
+    for (const record of this.#records.values()) yield rowOf(record, this.#options.clock);
+  }
+
+  generation(): number {
+    return this.#generation;
+  }
+
+  clear(): number {
+    const cleared = this.#finished.size;
+    for (const record of this.#finished) this.#forget(record);
+    this.#generation += 1;
+    return cleared;
+  }
+
+  #evict(): void {
+    const { capacity, maxBytes } = this.#options;
+    for (const record of this.#finished) {
+      if (this.#records.size <= capacity && this.#bytes <= maxBytes) return;
+      this.#forget(record);
+      this.#evicted += 1;
+    }
+  }
+
+  #forget(record: RequestRecord): void {
+    this.#finished.delete(record);
+    this.#records.delete(record.id);
+    this.#changes.remove(record);
+    this.#bytes -= record.sizeBytes;
+  }
+}
+
+/** Cuts what came from engines to a bounded size. @returns about how many bytes the record takes. */
+function compact(record: RequestRecord): number {
+  let bytes = BASE_BYTES + (record.chunks?.byteLength ?? 0) + record.captureBytes;
+  for (const decision of record.decisions) bytes += (decision.candidates.length + decision.excluded.length) * CANDIDATE_BYTES;
+  for (const leg of record.legs) {
+    leg.transferParamsSent = bounded(leg.transferParamsSent);
+    leg.transferParamsReceived = bounded(leg.transferParamsReceived);
+    leg.metrics = bounded(leg.metrics);
+    bytes += LEG_BYTES + sizeOfValue(leg.transferParamsSent) + sizeOfValue(leg.transferParamsReceived);
+  }
+  return bytes;
+}
+
+function bounded(value: unknown): unknown {
+  return value === undefined ? undefined : boundValue(value);
+}

@@ -1,0 +1,259 @@
+/**
+ * One request as it is recorded: the hot path's side (RequestTrace, LegTrace) stores numbers and references, nothing
+ * else. Folding into histograms, rows for views and explanations are made from it elsewhere, later.
+ */
+import type { RecordId } from '#shared/ids.ts';
+import type { GaugesAtSend, LegUsage, RequestError, RequestRow, RequestState, RoutingDecision } from '#shared/request.ts';
+import type { ChangeNode } from './change-list.ts';
+import { ChunkLog } from './chunk-log.ts';
+import type { Clock } from './clock.ts';
+import { GapReader } from './gaps.ts';
+import type { LegFacts, LegInit, LegTrace, ParsedInit, RequestInit, RequestTrace } from './trace.ts';
+
+/** What records need of the telemetry that made them. */
+export interface RecordOwner {
+  readonly clock: Clock;
+  /** Bytes of one captured body that are kept. */
+  readonly captureLimitBytes: number;
+  /** The record has news; called at most once until it was settled. */
+  touched(record: RequestRecord): void;
+  retried(): void;
+  ended(record: RequestRecord): void;
+  /** Whether another `bytes` of captured bodies fit. */
+  takeCaptureBudget(bytes: number): boolean;
+  /** The chunk log is full of unread entries. */
+  gapsOverflow(record: RequestRecord): void;
+}
+
+export interface KeptBody {
+  readonly data: Buffer;
+  readonly bytes: number;
+}
+
+const MAX_REWRITE_CHARS = 200;
+
+export class RequestRecord implements RequestTrace, ChangeNode {
+  readonly id: RecordId;
+  readonly n: number;
+  readonly init: RequestInit;
+  readonly isOwnProbe: boolean;
+  readonly wantsBodies: boolean;
+  readonly receivedMs: number;
+  readonly legs: LegRecord[] = [];
+  readonly decisions: RoutingDecision[] = [];
+  parsedMs: number | undefined;
+  parsedInit: Omit<ParsedInit, 'body'> | undefined;
+  clientBody: KeptBody | undefined;
+  status: number | undefined;
+  retries = 0;
+  responseBytes = 0;
+  /** SSE events to the client. */
+  events = 0;
+  chunks: ChunkLog | undefined;
+  firstChunkMs: number | undefined;
+  lastChunkMs: number | undefined;
+  state: RequestState = 'running';
+  endMs: number | undefined;
+  error: RequestError | undefined;
+  captureBytes = 0;
+
+  // Bookkeeping of the store and the sampler.
+  change = 0;
+  previousChange: this | undefined;
+  nextChange: this | undefined;
+  isDirty = false;
+  row: RequestRow | undefined;
+  readonly gaps = new GapReader();
+  readonly folded = { events: 0, ttft: false, handoff: false, end: false, gaps: false, tpot: false };
+  median: { readonly events: number; readonly ms: number | undefined } | undefined;
+  sizeBytes = 0;
+  readonly #owner: RecordOwner;
+
+  constructor(owner: RecordOwner, init: RequestInit, identity: { id: RecordId; n: number; wantsBodies: boolean; isOwnProbe: boolean }) {
+    this.#owner = owner;
+    this.init = init;
+    this.id = identity.id;
+    this.n = identity.n;
+    this.wantsBodies = identity.wantsBodies;
+    this.isOwnProbe = identity.isOwnProbe;
+    this.receivedMs = owner.clock.now();
+  }
+
+  parsed(init: ParsedInit): void {
+    const { body, ...rest } = init;
+    this.parsedMs = this.elapsedMs();
+    this.parsedInit = rest;
+    if (this.wantsBodies) this.clientBody = this.keep(body);
+    this.touch();
+  }
+
+  decided(decision: Omit<RoutingDecision, 'atMs'>): void {
+    this.decisions.push({ ...decision, atMs: this.elapsedMs() });
+  }
+
+  retried(): void {
+    this.retries += 1;
+    this.#owner.retried();
+    this.touch();
+  }
+
+  leg(init: LegInit): LegTrace {
+    const leg = new LegRecord(this, init);
+    this.legs.push(leg);
+    this.touch();
+    return leg;
+  }
+
+  responded(status: number): void {
+    this.status = status;
+    this.touch();
+  }
+
+  chunk(bytes: number, events: number): void {
+    const atMs = this.elapsedMs();
+    this.responseBytes += bytes;
+    this.lastChunkMs = atMs;
+    if (events > 0) {
+      this.events += events;
+      // TTFT is defined for streams: with one body the first byte is the last token's.
+      if (this.firstChunkMs === undefined && this.parsedInit?.isStream === true) this.firstChunkMs = atMs;
+    }
+    const chunks = (this.chunks ??= new ChunkLog());
+    if (this.gaps.isBehind(chunks)) this.#owner.gapsOverflow(this);
+    chunks.push(atMs, bytes, events);
+    if (!this.isDirty) this.touch();
+  }
+
+  end(state: Exclude<RequestState, 'running'>, error?: RequestError): void {
+    if (this.state !== 'running') return;
+    this.endMs = this.elapsedMs();
+    this.state = state;
+    this.error = error;
+    this.#owner.ended(this);
+    this.touch();
+  }
+
+  /** Milliseconds since the request was received. */
+  elapsedMs(): number {
+    return this.#owner.clock.now() - this.receivedMs;
+  }
+
+  touch(): void {
+    if (this.isDirty) return;
+    this.isDirty = true;
+    this.#owner.touched(this);
+  }
+
+  /** Copies the part of a body that may be kept; undefined when there is no room for it. */
+  keep(body: Buffer | string): KeptBody | undefined {
+    const limit = this.#owner.captureLimitBytes;
+    const whole = typeof body === 'string' ? Buffer.from(body) : body;
+    const bytes = Math.min(limit, whole.length);
+    // The budget is for running requests; finished ones are bounded by the store.
+    if (this.state === 'running' && !this.#owner.takeCaptureBudget(bytes)) return undefined;
+    this.captureBytes += bytes;
+    return { data: Buffer.from(whole.subarray(0, bytes)), bytes: whole.length };
+  }
+}
+
+export class LegRecord implements LegTrace {
+  readonly record: RequestRecord;
+  readonly kind: LegInit['kind'];
+  readonly attempt: number;
+  /** Not the Instance itself: a record must not keep the connections of a removed one. */
+  readonly instance: { readonly id: LegInit['instance']['id']; readonly name: string; readonly role: LegInit['instance']['role']; readonly isSimulated: boolean };
+  readonly url: string;
+  readonly requestHeaders: LegInit['headers'];
+  readonly requestBytes: number;
+  readonly rewrites: LegInit['rewrites'];
+  readonly gaugesAtSend: GaugesAtSend;
+  readonly sentMs: number;
+  requestBody: KeptBody | undefined;
+  responseBody: KeptBody | undefined;
+  transferParamsSent: unknown;
+  transferParamsReceived: unknown;
+  headersMs: number | undefined;
+  status: number | undefined;
+  responseHeaders: Readonly<Record<string, string | string[] | undefined>> | undefined;
+  firstByteMs: number | undefined;
+  responseBytes = 0;
+  usage: LegUsage | undefined;
+  finishReason: string | undefined;
+  metrics: unknown;
+  endMs: number | undefined;
+  outcome: 'running' | 'ok' | 'error' | 'aborted' = 'running';
+  error: RequestError | undefined;
+  readonly folded = { sent: false, end: false, usage: false };
+
+  constructor(record: RequestRecord, init: LegInit) {
+    const { instance } = init;
+    this.record = record;
+    this.sentMs = record.elapsedMs();
+    this.kind = init.kind;
+    this.attempt = init.attempt;
+    this.instance = { id: instance.id, name: instance.name, role: instance.role, isSimulated: instance.isSimulated };
+    this.url = init.url;
+    this.requestHeaders = init.headers;
+    this.requestBytes = init.requestBytes;
+    this.rewrites = init.rewrites.some(isLong) ? init.rewrites.map(shorten) : init.rewrites;
+    this.transferParamsSent = init.kvTransferParams;
+    if (record.wantsBodies) this.requestBody = record.keep(init.body);
+    this.gaugesAtSend = gaugesOf(instance);
+  }
+
+  headers(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
+    this.headersMs = this.record.elapsedMs();
+    this.status = status;
+    this.responseHeaders = headers;
+  }
+
+  bytes(count: number): void {
+    this.firstByteMs ??= this.record.elapsedMs();
+    this.responseBytes += count;
+  }
+
+  facts(facts: LegFacts): void {
+    if (facts.usage !== undefined) this.usage = facts.usage;
+    if (facts.finishReason !== undefined) this.finishReason = facts.finishReason;
+    if (facts.kvTransferParams !== undefined) this.transferParamsReceived = facts.kvTransferParams;
+    if (facts.metrics !== undefined) this.metrics = facts.metrics;
+    if (facts.body !== undefined && this.record.wantsBodies) this.responseBody = this.record.keep(facts.body);
+    this.record.touch();
+  }
+
+  end(outcome: 'ok' | 'error' | 'aborted', error?: RequestError): void {
+    if (this.outcome !== 'running') return;
+    this.endMs = this.record.elapsedMs();
+    this.outcome = outcome;
+    this.error = error;
+    this.record.touch();
+  }
+}
+
+type Rewrite = LegInit['rewrites'][number];
+
+function isLong(rewrite: Rewrite): boolean {
+  return (rewrite.from?.length ?? 0) > MAX_REWRITE_CHARS || (rewrite.to?.length ?? 0) > MAX_REWRITE_CHARS;
+}
+
+function shorten(rewrite: Rewrite): Rewrite {
+  const { field, from, to } = rewrite;
+  return {
+    field,
+    ...(from !== undefined && { from: from.slice(0, MAX_REWRITE_CHARS) }),
+    ...(to !== undefined && { to: to.slice(0, MAX_REWRITE_CHARS) }),
+  };
+}
+
+function gaugesOf(instance: LegInit['instance']): GaugesAtSend {
+  const { gauges } = instance;
+  if (gauges === undefined) return { inFlight: instance.inFlight };
+  const { running, waiting, kvUsage } = gauges;
+  return {
+    inFlight: instance.inFlight,
+    scrapeAgeMs: Math.max(0, Date.now() - gauges.scrapedAtUnixMs),
+    ...(running !== undefined && { running }),
+    ...(waiting !== undefined && { waiting }),
+    ...(kvUsage !== undefined && { kvUsage }),
+  };
+}

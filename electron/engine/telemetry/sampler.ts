@@ -1,0 +1,210 @@
+/**
+ * Folds records into histograms and counters. The hot path only marks a record; `settle` looks once at every marked one,
+ * at most a few times a second, and takes what is new: legs sent and ended, the first chunk, gaps between chunks, the
+ * end. So a sample counts in the second in which it was folded, at most a fifth of a second after it happened.
+ */
+import type { InstanceId } from '#shared/ids.ts';
+import type { FlowEdge } from '#shared/state.ts';
+import { InstanceStats, type DistributionName } from './instance-stats.ts';
+import { LogHistogram } from './log-histogram.ts';
+import { answeringLeg, handoffMs, tpotMs, trailingMessages } from './materialise.ts';
+import type { LegRecord, RequestRecord } from './request-record.ts';
+import { CounterSeries, DistributionSeries } from './windowed.ts';
+
+/** How long the last facts of an answer may come after its end before gaps are closed without them. */
+const FACTS_GRACE_MS = 100;
+/** Seconds over which rates are taken. Complete seconds only, so that a rate does not saw. */
+export const RATE_SECONDS = 10;
+const MAX_EDGES = 4096;
+const MAX_INSTANCES = 1024;
+
+export class Sampler {
+  readonly #instances = new Map<InstanceId, InstanceStats>();
+  readonly #forgotten = new Set<InstanceId>();
+  readonly #edges = new Map<string, { readonly from: InstanceId | 'proxy'; readonly to: InstanceId; readonly counts: CounterSeries }>();
+  readonly fleet: Readonly<Record<DistributionName | 'handoffMs' | 'addedMs', DistributionSeries>> = {
+    prefillMs: new DistributionSeries(), ttftMs: new DistributionSeries(), itlMs: new DistributionSeries(),
+    tpotMs: new DistributionSeries(), e2elMs: new DistributionSeries(), handoffMs: new DistributionSeries(), addedMs: new DistributionSeries(),
+  };
+  readonly handoffLifetime = new LogHistogram();
+  readonly events = new CounterSeries();
+  readonly promptTokens = new CounterSeries();
+  readonly cachedTokens = new CounterSeries();
+  hasCachedTokens = false;
+  /** Samples not taken because a table was full. */
+  dropped = 0;
+  #second = 0;
+
+  all(): Iterable<InstanceStats> {
+    return this.#instances.values();
+  }
+
+  find(id: InstanceId): InstanceStats | undefined {
+    return this.#instances.get(id);
+  }
+
+  /** The statistics of an instance, made at first sight; undefined when it is gone or there are too many. */
+  of(instance: { readonly id: InstanceId; readonly role: InstanceStats['role']; readonly name: string }): InstanceStats | undefined {
+    let stats = this.#instances.get(instance.id);
+    if (stats === undefined) {
+      if (this.#forgotten.has(instance.id)) return undefined;
+      if (this.#instances.size >= MAX_INSTANCES) {
+        this.dropped += 1;
+        return undefined;
+      }
+      stats = new InstanceStats(instance.id, instance.role, instance.name);
+      this.#instances.set(instance.id, stats);
+    }
+    return stats;
+  }
+
+  /** For an instance that left. Ids are never reused; legs of it that end later must not bring it back. */
+  forget(id: InstanceId): void {
+    this.#forgotten.add(id);
+    this.#instances.delete(id);
+    for (const [key, edge] of this.#edges) if (edge.from === id || edge.to === id) this.#edges.delete(key);
+  }
+
+  /** Takes what is new in a record. @returns false when something is still to come and it should be looked at again. */
+  fold(record: RequestRecord, second: number): boolean {
+    this.#second = second;
+    for (const [index, leg] of record.legs.entries()) this.#foldLeg(record, leg, index);
+    this.#foldStart(record);
+    const answering = answeringLeg(record);
+    const stats = answering === undefined ? undefined : this.of(answering.instance);
+    const isStream = record.parsedInit?.isStream === true;
+    if (record.events > record.folded.events) {
+      const news = record.events - record.folded.events;
+      record.folded.events = record.events;
+      this.events.add(second, news);
+      stats?.countEvents(second, news);
+    }
+    if (!record.folded.ttft && record.firstChunkMs !== undefined) {
+      record.folded.ttft = true;
+      this.#record(stats, 'ttftMs', record.firstChunkMs);
+    }
+    if (isStream) this.foldGaps(record);
+    if (record.endMs === undefined) return true;
+    if (!record.folded.end) {
+      record.folded.end = true;
+      if (record.state === 'ok') this.#record(stats, 'e2elMs', record.endMs);
+    }
+    return this.#foldEnd(record, stats);
+  }
+
+  /** Takes new gaps only; also called by the hot path before unread ones would be overwritten. */
+  foldGaps(record: RequestRecord): void {
+    if (record.chunks === undefined) return;
+    const stats = this.#answering(record);
+    record.gaps.read(record.chunks, (gap) => this.#record(stats, 'itlMs', gap));
+  }
+
+  /** Flows between instances over the last complete seconds. Edges without any are forgotten. */
+  edges(second: number, seconds: number): FlowEdge[] {
+    const edges: FlowEdge[] = [];
+    for (const [key, edge] of this.#edges) {
+      const count = edge.counts.sum(second - seconds, second - 1);
+      if (count > 0) edges.push({ from: edge.from, to: edge.to, requestsPerSecond: count / seconds });
+      else if (!edge.counts.has(second - seconds, second)) this.#edges.delete(key);
+    }
+    return edges;
+  }
+
+  /** What can only be told once the facts of the answer are in. */
+  #foldEnd(record: RequestRecord, stats: InstanceStats | undefined): boolean {
+    const answering = answeringLeg(record);
+    if (!record.folded.tpot) {
+      const tpot = tpotMs(record);
+      if (tpot !== undefined) {
+        record.folded.tpot = true;
+        this.#record(stats, 'tpotMs', tpot);
+      }
+    }
+    if (record.folded.gaps) return true;
+    const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
+    if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
+    record.folded.gaps = true;
+    if (record.firstChunkMs !== undefined) record.gaps.finish(trailingMessages(record), (gap) => this.#record(stats, 'itlMs', gap));
+    return true;
+  }
+
+  #foldLeg(record: RequestRecord, leg: LegRecord, index: number): void {
+    const { folded, instance } = leg;
+    if (folded.sent && folded.end && folded.usage) return;
+    const stats = this.of(instance);
+    if (!folded.sent) {
+      folded.sent = true;
+      stats?.requests.add(this.#second, 1);
+      this.#countEdge(sourceOf(record, leg, index), instance.id);
+    }
+    if (!folded.end && leg.endMs !== undefined) {
+      folded.end = true;
+      const ms = leg.endMs - leg.sentMs;
+      if (leg.outcome === 'ok') {
+        stats?.legMs[leg.kind].record(ms);
+        if (leg.kind === 'prefill') this.#record(stats, 'prefillMs', ms);
+      } else if (leg.outcome === 'error' && stats !== undefined) {
+        stats.errors.add(this.#second, 1);
+        stats.errorsTotal += 1;
+      }
+    }
+    if (!folded.usage && leg.usage !== undefined) {
+      folded.usage = true;
+      if (leg.kind === 'prefill') this.#countPrompt(leg, stats);
+    }
+  }
+
+  #countPrompt(leg: LegRecord, stats: InstanceStats | undefined): void {
+    const { promptTokens, cachedTokens } = leg.usage ?? {};
+    if (promptTokens === undefined) return;
+    stats?.countPromptTokens(this.#second, promptTokens);
+    // Only legs that report both count for the share, so that a silent engine does not look like one without hits.
+    if (cachedTokens === undefined) return;
+    this.hasCachedTokens = true;
+    this.promptTokens.add(this.#second, promptTokens);
+    this.cachedTokens.add(this.#second, cachedTokens);
+  }
+
+  /** Time pdscope itself took: to the first leg, and from prefill to decode. Known when the decode leg was sent. */
+  #foldStart(record: RequestRecord): void {
+    if (record.folded.handoff || answeringLeg(record) === undefined) return;
+    record.folded.handoff = true;
+    const handoff = handoffMs(record);
+    if (handoff !== undefined) {
+      this.fleet.handoffMs.record(this.#second, handoff);
+      this.handoffLifetime.record(handoff);
+    }
+    this.fleet.addedMs.record(this.#second, (record.legs[0]?.sentMs ?? 0) + (handoff ?? 0));
+  }
+
+  #answering(record: RequestRecord): InstanceStats | undefined {
+    const leg = answeringLeg(record);
+    return leg === undefined ? undefined : this.of(leg.instance);
+  }
+
+  #record(stats: InstanceStats | undefined, name: DistributionName, ms: number): void {
+    this.fleet[name].record(this.#second, ms);
+    stats?.record(name, this.#second, ms);
+  }
+
+  #countEdge(from: InstanceId | 'proxy', to: InstanceId): void {
+    const key = `${from} ${to}`;
+    let edge = this.#edges.get(key);
+    if (edge === undefined) {
+      if (this.#edges.size >= MAX_EDGES) {
+        this.dropped += 1;
+        return;
+      }
+      edge = { from, to, counts: new CounterSeries(RATE_SECONDS + 6) };
+      this.#edges.set(key, edge);
+    }
+    edge.counts.add(this.#second, 1);
+  }
+}
+
+/** Whom a leg got its work from: the instance of the stage before it, if there was one that did not fail. */
+function sourceOf(record: RequestRecord, leg: LegRecord, index: number): InstanceId | 'proxy' {
+  const stage = leg.kind === 'decode' ? 'prefill' : leg.kind === 'prefill' ? 'encode' : undefined;
+  const before = record.legs.slice(0, index).findLast((earlier) => earlier.kind === stage && earlier.outcome !== 'error');
+  return before?.instance.id ?? 'proxy';
+}
