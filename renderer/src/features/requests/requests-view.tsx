@@ -2,7 +2,6 @@
  * The Requests view: live list, filter, detail. Filter, highlight, selection and tab live in the URL; pause, pins and the
  * phase scale belong to the page.
  */
-import { Button } from '@mantine/core';
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
 import { compileFilter } from '#shared/filter/compile.ts';
 import { REQUEST_FILTER_FIELDS } from '#shared/filter/request-fields.ts';
@@ -11,17 +10,19 @@ import { FilterBar, type FilterBarHandle } from '../../filter/filter-bar.tsx';
 import { SplitView } from '../../shell/split-view.tsx';
 import { ViewHeader } from '../../shell/view-header.tsx';
 import { useRows } from '../../stores/use-rows.ts';
+import { ClearButton } from '../../table/clear-button.tsx';
 import { CountersLine } from '../../table/counters-line.tsx';
 import { DataTable, type DataTableHandle } from '../../table/data-table.tsx';
+import { EmptyRows } from '../../table/empty-rows.tsx';
+import { PauseButton } from '../../table/pause-button.tsx';
 import { useTableCommands } from '../../table/table-commands.ts';
-import { formatInteger } from '../../ui/format.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { RequestDetailPane } from './detail/request-detail-pane.tsx';
 import { ExportMenu } from './export-menu.tsx';
+import { NoRequests } from './no-requests.tsx';
 import { nextScale, suitableScale } from './phase-scale.ts';
 import { usePins } from './pins.ts';
 import { requestColumns } from './request-columns.tsx';
-import { RequestsEmpty } from './requests-empty.tsx';
 import { RequestsSummary } from './requests-summary.tsx';
 import { useRequestDetail } from './use-request-detail.ts';
 import { useRequestCommands } from './use-request-commands.ts';
@@ -97,7 +98,9 @@ export function RequestsView(): ReactElement {
       {...(isHighlighted !== undefined && { isHighlighted })}
       pinned={pinnedRows}
       resetKey={url.filter}
-      empty={<RequestsEmpty view={view} filter={url.filter} onClearFilter={() => setUrl({ filter: '' })} onResume={() => setPaused(false)} />}
+      empty={
+        <EmptyRows view={view} filter={url.filter} noun="request" nothing={<NoRequests />} onClearFilter={() => setUrl({ filter: '' })} onResume={() => setPaused(false)} />
+      }
     />
   );
   const pane =
@@ -126,9 +129,8 @@ export function RequestsView(): ReactElement {
         actions={
           <>
             <ExportMenu rows={rows} />
-            <Button onClick={() => setPaused((before) => !before)} aria-pressed={isPaused} title={isPaused ? 'Show what arrived meanwhile (p)' : 'Freeze the list; recording goes on (p)'}>
-              {view.paused === undefined ? 'pause' : `resume · ${formatInteger(view.paused.arrived)} arrived, ${formatInteger(view.paused.held)} of ${formatInteger(view.paused.capacity)} held`}
-            </Button>
+            <ClearButton operation="requests.clear" />
+            <PauseButton isPaused={isPaused} paused={view.paused} onToggle={() => setPaused((before) => !before)} />
           </>
         }
       >

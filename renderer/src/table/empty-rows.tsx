@@ -1,0 +1,56 @@
+import { Button } from '@mantine/core';
+import type { ReactElement, ReactNode } from 'react';
+import type { RowsView } from '../stores/row-store.ts';
+import { EmptyState } from '../ui/empty-state.tsx';
+import { formatCount } from '../ui/format.ts';
+import { emptyKind } from './empty-kind.ts';
+
+export interface EmptyRowsProps {
+  readonly view: RowsView<unknown>;
+  readonly filter: string;
+  /** What the rows are, singular: `request`, `event`. */
+  readonly noun: string;
+  /** Shown when nothing has happened yet. */
+  readonly nothing: ReactNode;
+  readonly onClearFilter: () => void;
+  readonly onResume: () => void;
+}
+
+/** Why a list is empty, and the way out. */
+export function EmptyRows({ view, filter, noun, nothing, onClearFilter, onResume }: EmptyRowsProps): ReactNode {
+  switch (emptyKind({ status: view.status, counters: view.counters, filter })) {
+    case 'disconnected':
+      return <EmptyState title="Not connected" text="There is no connection to the engine, and nothing was received before it broke. It is tried again by itself." />;
+    case 'loading':
+      return <EmptyState title="Loading" text={`Asking the engine for its ${noun}s.`} />;
+    case 'rejected':
+      return (
+        <EmptyState title="The engine would not serve this filter" text={view.error?.message ?? 'It gave no reason.'}>
+          <WayOut label="Clear the filter" onClick={onClearFilter} />
+        </EmptyState>
+      );
+    case 'paused':
+      return (
+        <EmptyState title="Paused before anything arrived" text={`${formatCount(view.paused?.arrived ?? 0, noun)} arrived since.`}>
+          <WayOut label="Resume" onClick={onResume} />
+        </EmptyState>
+      );
+    case 'filtered':
+      return (
+        <EmptyState title="The filter hides everything" text={`${formatCount(view.counters?.kept ?? 0, noun)} kept by the engine, none matches: ${filter}`}>
+          <WayOut label="Clear the filter" onClick={onClearFilter} />
+        </EmptyState>
+      );
+    default:
+      return nothing;
+  }
+}
+
+/** The one thing to do about it. */
+export function WayOut({ label, onClick }: { readonly label: string; readonly onClick: () => void }): ReactElement {
+  return (
+    <div>
+      <Button onClick={onClick}>{label}</Button>
+    </div>
+  );
+}
