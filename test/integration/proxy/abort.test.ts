@@ -9,28 +9,37 @@ const hang: Script = () => undefined;
 const FIRST = 'data: {"choices":[]}\n\n';
 const endless: Script = (res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).write(FIRST);
 
-test.each(['prefill', 'decode before its head', 'decode in its stream'])('a disconnect during %s aborts that leg', async (phase) => {
-  await using prefill = await startUpstream(phase === 'prefill' ? hang : PREFILL_OK);
-  await using decode = await startUpstream(phase === 'decode in its stream' ? endless : hang);
+test.each(['prefill', 'decode'] as const)('a disconnect before the head of the %s leg aborts that leg', async (kind) => {
+  await using prefill = await startUpstream(kind === 'prefill' ? hang : PREFILL_OK);
+  await using decode = await startUpstream(hang);
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], connector: 'nixl' });
   const client = new AbortController();
-  const answer = post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true }, {}, client.signal);
-  answer.catch(() => undefined);
-  const upstream = phase === 'prefill' ? prefill : decode;
-  const leg = await until(() => upstream.received[0]);
-  if (phase === 'decode in its stream') {
-    const reader = (await answer).body?.getReader();
-    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe(FIRST);
-  }
+  post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true }, {}, client.signal).catch(() => undefined);
+  const leg = await until(() => (kind === 'prefill' ? prefill : decode).received[0]);
   expect(leg.isAborted).toBe(false);
   client.abort();
   await until(() => leg.isAborted);
   await until(() => harness.tracer.last.state);
   expect(harness.tracer.last).toMatchObject({ state: 'aborted', ends: 1, retries: 0, error: { code: 'client_closed' } });
   expect(harness.tracer.last.legs.at(-1)).toMatchObject({ outcome: 'aborted' });
-  expect(harness.scheduler.ended.at(-1)).toEqual({ name: phase === 'prefill' ? 'P0' : 'D0', outcome: 'aborted', reason: undefined });
+  expect(harness.scheduler.ended.at(-1)).toEqual({ name: kind === 'prefill' ? 'P0' : 'D0', outcome: 'aborted', reason: undefined });
   expect(harness.scheduler.inFlight).toBe(0);
-  if (phase === 'prefill') expect(decode.received).toHaveLength(0);
+  expect(decode.received).toHaveLength(kind === 'prefill' ? 0 : 1);
+});
+
+test('a disconnect in the middle of the stream aborts the decode leg', async () => {
+  await using prefill = await startUpstream(PREFILL_OK);
+  await using decode = await startUpstream(endless);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
+  const client = new AbortController();
+  const answer = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true }, {}, client.signal);
+  const first = await answer.body?.getReader().read();
+  expect(Buffer.from(first?.value ?? []).toString()).toBe(FIRST);
+  client.abort();
+  await until(() => decode.received[0]?.isAborted);
+  await until(() => harness.tracer.last.state);
+  expect(harness.tracer.last).toMatchObject({ state: 'aborted', respondedWith: 200, ends: 1, legs: [{ outcome: 'ok' }, { outcome: 'aborted' }] });
+  expect(harness.scheduler.inFlight).toBe(0);
 });
 
 test('a disconnect that meets the prefill answer leaves no leg running', async () => {
@@ -61,7 +70,8 @@ test('a half-closed connection counts as a disconnect', async () => {
   await until(() => prefill.received[0]);
   socket.end();
   await until(() => prefill.received[0]?.isAborted);
-  await until(() => harness.tracer.last.state === 'aborted');
+  await until(() => harness.tracer.last.state);
+  expect(harness.tracer.last.state).toBe('aborted');
   socket.destroy();
 });
 
@@ -109,5 +119,5 @@ test('close lets a running answer end, cuts what does not, and refuses new reque
   expect(JSON.parse(text.slice(FIRST.length + 6))).toMatchObject({ error: { code: 'shutting_down' } });
   expect(harness.tracer.last).toMatchObject({ state: 'error', error: { code: 'shutting_down' } });
   await until(() => decode.received[0]?.isAborted);
-  await expect(post(`${harness.origin}/v1/chat/completions`, CHAT_BODY)).rejects.toThrow();
+  await expect(post(`${harness.origin}/v1/chat/completions`, CHAT_BODY)).rejects.toThrow('fetch failed');
 });

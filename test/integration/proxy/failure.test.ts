@@ -189,7 +189,7 @@ test('a whole answer that breaks off takes the connection down with it', async (
   });
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
   const response = await post(`${harness.origin}/v1/chat/completions`, CHAT_BODY);
-  await expect(response.text()).rejects.toThrow();
+  await expect(response.text()).rejects.toThrow('terminated');
   await until(() => harness.tracer.last.state !== undefined);
   expect(harness.tracer.last).toMatchObject({ state: 'error', error: { code: 'upstream_reset' } });
 });

@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { errorIn, factsOfBody, factsOfStream, findErrorEvent, isErrorBody } from '#engine/proxy/answer-facts.ts';
+import { ByteTail } from '#engine/proxy/byte-tail.ts';
+
+interface Sample {
+  readonly name: string;
+  readonly body_text: string;
+}
+const samples = JSON.parse(readFileSync(new URL('../../fixtures/golden/http-samples.json', import.meta.url), 'utf8')) as Sample[];
+
+function sample(name: string): Buffer {
+  const found = samples.find((candidate) => candidate.name === name);
+  if (found === undefined) throw new Error(`no sample ${name}`);
+  return Buffer.from(found.body_text);
+}
+
+test('golden streams: usage, finish reason, error', () => {
+  expect(factsOfStream(sample('chat-stream'))).toEqual({ facts: { finishReason: 'stop' } });
+  expect(factsOfStream(sample('chat-stream-include-usage'))).toEqual({
+    facts: { finishReason: 'stop', usage: { promptTokens: 11, completionTokens: 3, cachedTokens: 0 } },
+  });
+  expect(factsOfStream(sample('chat-stream-error-mid-stream')).error).toMatchObject({ code: 500 });
+  expect(findErrorEvent(sample('chat-stream-error-mid-stream'))).toMatchObject({ code: 500 });
+  expect(findErrorEvent(sample('chat-stream'))).toBeUndefined();
+});
+
+test('a stream cut off at its start still tells its end', () => {
+  const whole = sample('chat-stream-include-usage');
+  expect(factsOfStream(whole.subarray(whole.length - 450)).facts.usage).toEqual({ promptTokens: 11, completionTokens: 3, cachedTokens: 0 });
+});
+
+test('a body tells usage, metrics, finish reason and params; what is absent stays absent', () => {
+  const body = '{"choices":[{"message":{"content":"\\"usage\\":{}"},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2,"prompt_tokens_details":null},"metrics":{"queue_time_ms":1.5},"kv_transfer_params":{"room":9223372036854775807}}';
+  expect(factsOfBody(Buffer.from(body))).toEqual({
+    finishReason: 'tool_calls',
+    usage: { promptTokens: 7, completionTokens: 2 },
+    metrics: { queue_time_ms: 1.5 },
+    kvTransferParams: '{"room":9223372036854775807}',
+  });
+  expect(factsOfBody(Buffer.from('{"choices":[],"usage":null}'))).toEqual({});
+});
+
+test.each([
+  ['{"error":{"message":"x"}}', true],
+  [' { "error" : "x"}', true],
+  ['{"object":"error","message":"old"}', true],
+  ['{"object":"chat.completion","error":1}', false],
+  ['{"errors":[]}', false],
+])('%s is an error body: %s', (text, isError) => {
+  expect(isErrorBody(Buffer.from(text))).toBe(isError);
+});
+
+test('the error of a body is its error field, else the whole', () => {
+  expect(errorIn(Buffer.from('{"error":{"message":"x"}}'))).toEqual({ message: 'x' });
+  expect(errorIn(Buffer.from('{"object":"error","message":"old"}'))).toEqual({ object: 'error', message: 'old' });
+  expect(errorIn(Buffer.from('{"error"'))).toBe('{"error"');
+});
+
+test('ByteTail keeps at least its capacity and says what it left out', () => {
+  const tail = new ByteTail(10);
+  tail.push(Buffer.from('abcdef'));
+  tail.push(Buffer.from('ghij'));
+  expect([tail.read().toString(), tail.isWhole, tail.totalBytes]).toEqual(['abcdefghij', true, 10]);
+  tail.push(Buffer.from('k'));
+  expect([tail.read().toString(), tail.isWhole]).toEqual(['abcdefghijk', true]);
+  tail.push(Buffer.from('lmnop'));
+  expect([tail.read().toString(), tail.isWhole, tail.totalBytes]).toEqual(['ghijklmnop', false, 16]);
+});
