@@ -88,7 +88,7 @@ class ZmqKvPublisher implements KvPublisher {
   endpoint = '';
   replayEndpoint: string | undefined;
   pendingGap = 0;
-  readonly #pub = new Publisher({ sendHighWaterMark: HIGH_WATER_MARK, linger: 0 });
+  readonly #pub: Publisher;
   readonly #router: Router | undefined;
   readonly #options: KvPublisherOptions;
   readonly #topic: Buffer;
@@ -102,8 +102,10 @@ class ZmqKvPublisher implements KvPublisher {
     this.#options = options;
     this.#topic = Buffer.from(options.topic, 'utf8');
     this.#bufferSteps = options.bufferSteps ?? DEFAULT_BUFFER_STEPS;
+    const common = { linger: 0, ipv6: options.endpoint.includes('[') };
+    this.#pub = new Publisher({ ...common, sendHighWaterMark: HIGH_WATER_MARK });
     // An unlimited mark: a replay may be longer than libzmq's default of 1,000 messages.
-    if (options.replayEndpoint !== undefined) this.#router = new Router({ sendHighWaterMark: 0, linger: 0 });
+    if (options.replayEndpoint !== undefined) this.#router = new Router({ ...common, sendHighWaterMark: 0 });
   }
 
   async open(): Promise<void> {

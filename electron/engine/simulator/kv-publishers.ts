@@ -38,7 +38,8 @@ function portOf(endpoint: string): number {
 
 async function openRank(options: KvPublishersOptions, rank: number, ports: Ports, bindAttempts?: number): Promise<KvPublisher> {
   const { host, events } = options;
-  const endpoint = (base: number | undefined): string => `tcp://${host}:${base === undefined ? '*' : base + rank}`;
+  const address = host.includes(':') ? `[${host}]` : host;
+  const endpoint = (base: number | undefined): string => `tcp://${address}:${base === undefined ? '*' : base + rank}`;
   return openKvPublisher({
     endpoint: endpoint(ports.pub),
     ...(events.replay !== false && { replayEndpoint: endpoint(ports.replay) }),

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hashBlock, rootHash, type BlockHash } from '#engine/simulator/block-hash.ts';
 import { KvCache, type Block } from '#engine/simulator/kv-cache.ts';

@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { startSimCluster } from '#engine/simulator/sim-cluster.ts';
+import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
+import { startTraffic, type Traffic } from '#engine/simulator/traffic.ts';
+import { COMPLETIONS, send, waitFor } from './sim-client.ts';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const resource of open.splice(0).reverse()) await resource.close();
+});
+
+async function start(requestsPerSecond: number): Promise<{ instance: SimInstance; traffic: Traffic }> {
+  const instance = await startSimInstance({ role: 'both', speed: 50, keepReceived: 1000 });
+  open.push(instance);
+  const traffic = startTraffic({ baseUrl: instance.url, requestsPerSecond, seed: 3, apiKey: 'k' });
+  open.push(traffic);
+  return { instance, traffic };
+}
+
+describe('demo traffic', () => {
+  it('is a mix whose conversations hit the prefix cache', async () => {
+    const { instance, traffic } = await start(300);
+    await waitFor('requests', () => traffic.stats().completed >= 300, 25_000);
+    traffic.setRate(0);
+    await waitFor('the rest', () => traffic.stats().inFlight === 0);
+    const bodies = instance.received.filter((request) => request.method === 'POST').map((request) => JSON.parse(request.body.toString()));
+    const share = (test: (body: Record<string, unknown>) => boolean): number => bodies.filter(test).length / bodies.length;
+    expect(share((body) => body['stream'] === true)).toBeGreaterThan(0.6);
+    expect(share((body) => body['stream'] === undefined)).toBeGreaterThan(0.05);
+    expect(share((body) => body['stream_options'] !== undefined)).toBeGreaterThan(0.1);
+    expect(share((body) => body['prompt'] !== undefined)).toBeGreaterThan(0.05);
+    expect(share((body) => Array.isArray(body['messages']) && body['messages'].length >= 4)).toBeGreaterThan(0.1);
+    expect(instance.received[0]?.headers['authorization']).toBe('Bearer k');
+    const metrics = (await send(instance, '/metrics')).text;
+    const hits = Number(/vllm:prefix_cache_hits_total\{.*\} (.*)/u.exec(metrics)?.[1]);
+    const queries = Number(/vllm:prefix_cache_queries_total\{.*\} (.*)/u.exec(metrics)?.[1]);
+    expect(hits / queries).toBeGreaterThan(0.2);
+    const { sent, completed, failed, aborted } = traffic.stats();
+    expect(failed).toBe(0);
+    expect(sent).toBe(completed + aborted);
+  });
+
+  it('backs off while the proxy is down, and comes back with it', async () => {
+    const { instance, traffic } = await start(200);
+    await waitFor('first answers', () => traffic.stats().completed > 5);
+    await instance.setFault('refuse');
+    await waitFor('backing off', () => traffic.stats().isBackingOff);
+    const { completed } = traffic.stats();
+    await instance.setFault('none');
+    await waitFor('answers again', () => traffic.stats().completed > completed + 5, 20_000);
+    expect(traffic.stats().isBackingOff).toBe(false);
+  });
+
+  it('skips arrivals beyond its bound', async () => {
+    const instance = await startSimInstance({ role: 'both' });
+    open.push(instance);
+    await instance.setFault('hang');
+    const traffic = startTraffic({ baseUrl: instance.url, requestsPerSecond: 500, maxInFlight: 4 });
+    open.push(traffic);
+    await waitFor('skipped', () => traffic.stats().skipped > 10);
+    expect(traffic.stats().inFlight).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('a cluster', () => {
+  it('has the instances asked for, findable by url', async () => {
+    const cluster = await startSimCluster({ encode: 1, prefill: 1, decode: 2, speed: 100 });
+    open.push(cluster);
+    expect(cluster.instances.map((instance) => `${instance.name} ${instance.role}`)).toEqual(['E0 encode', 'P0 prefill', 'D0 decode', 'D1 decode']);
+    expect(cluster.instances.map((instance) => instance.kvEvents !== undefined)).toEqual([false, true, true, true]);
+    const [, p] = cluster.instances;
+    expect(cluster.byUrl(`${p?.url ?? ''}/`)).toBe(p);
+    expect(cluster.byUrl('http://127.0.0.1:1')).toBeUndefined();
+    for (const instance of cluster.instances.slice(1)) {
+      expect((await send(instance, COMPLETIONS, { body: { prompt: 'the', max_tokens: 1 } })).status).toBe(200);
+    }
+  });
+});
