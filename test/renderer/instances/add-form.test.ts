@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest';
+import { EMPTY_FIELDS, readFields } from '../../../renderer/src/features/instances/add-form.ts';
+
+describe('readFields', () => {
+  it('leaves out what is empty, so that the engine chooses', () => {
+    expect(readFields({ ...EMPTY_FIELDS, role: 'decode', url: ' 10.0.0.2:8200 ' })).toEqual({ isValid: true, spec: { role: 'decode', url: '10.0.0.2:8200' } });
+  });
+
+  it('takes the KV-event settings when there is an endpoint', () => {
+    expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', name: 'left', endpoint: 'tcp://h:5557', replayEndpoint: 'tcp://h:5558', topic: 'kv', ranks: 2, mode: 'bind' })).toEqual({
+      isValid: true,
+      spec: { role: 'prefill', url: 'h:1', name: 'left', kvEvents: { endpoint: 'tcp://h:5557', replayEndpoint: 'tcp://h:5558', topic: 'kv', ranks: 2, mode: 'bind' } },
+    });
+  });
+
+  it('names the field that is wrong', () => {
+    expect(readFields(EMPTY_FIELDS)).toEqual({ isValid: false, problems: { url: 'Enter host:port or http(s)://host:port.' } });
+    expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', endpoint: 'h:5557' })).toEqual({ isValid: false, problems: { endpoint: 'must start with tcp://, ipc:// or inproc://' } });
+    expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', replayEndpoint: 'tcp://h:5558' })).toMatchObject({ isValid: false, problems: { endpoint: expect.stringContaining('replay') as string } });
+  });
+});

@@ -1,0 +1,96 @@
+import { act } from 'react';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EngineState } from '#shared/state.ts';
+import { OverviewView } from '../../../renderer/src/features/overview/overview-view.tsx';
+import { FakeTransport } from '../fixtures/fake-transport.ts';
+import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleSeries } from '../fixtures/sample-series.ts';
+import { NOW, sampleInstance, sampleState } from '../fixtures/sample-state.ts';
+
+async function show(state: EngineState): Promise<Mounted> {
+  const transport = new FakeTransport();
+  transport.answer('series.query', (input) => sampleSeries(state, input, NOW));
+  const page = await mount(<OverviewView />, transport);
+  await act(async () => transport.snapshot('state', { state }));
+  await page.until(() => !page.text().includes('first state'));
+  return page;
+}
+
+/** The figure and its context of one tile. */
+function tile(page: Mounted, label: string): string {
+  const term = [...page.root.querySelectorAll('dt')].find((one) => one.textContent === label);
+  return (term?.nextElementSibling?.textContent ?? 'no such tile').replaceAll('\u2009', ' ');
+}
+
+describe('OverviewView', () => {
+  beforeEach(() => {
+    globalThis.location.hash = '#/overview';
+  });
+  afterEach(() => {
+    document.body.replaceChildren();
+  });
+
+  it('shows the fleet totals with both percentiles', async () => {
+    await using page = await show(sampleState());
+    expect(tile(page, 'requests/s')).toBe('14812.4k in all');
+    expect(tile(page, 'TTFT p50 / p95')).toBe('247/ 445 ms');
+    expect(tile(page, 'prompt cached')).toBe('46.2%');
+    expect(tile(page, 'errors (5 min)')).toBe('76 retried');
+    expect(tile(page, 'streams live')).toBe('3/5✕ 1 lost');
+  });
+
+  it('draws a dash for what nobody observed, never a 0', async () => {
+    const { cachedTokens5m: _, ...unreported } = sampleState({ latency: {}, streams: [] });
+    await using page = await show(unreported);
+    for (const label of ['TTFT p50 / p95', 'ITL p50 / p99', 'prompt cached']) expect(tile(page, label)).toBe('—');
+    expect(tile(page, 'KV events/s')).toBe('—no streams');
+    const e0 = page.find('tr', [...page.root.querySelectorAll('tr')].map((row) => (row.textContent ?? '').replaceAll(/\s+/g, ' ').trim()).find((text) => text.startsWith('E0')) ?? '');
+    expect([...e0.querySelectorAll('td')].slice(2, 5).map((cell) => cell.textContent)).toEqual(['—', '—', '—']);
+  });
+
+  it('says in words why an instance takes no requests', async () => {
+    await using page = await show(sampleState());
+    const text = page.text();
+    expect(text).toContain('breaker open');
+    expect(text).toContain('draining, 6 left');
+    expect(text).toMatch(/✕ down 12.s/);
+    expect(text).toContain('▲ 23 missed');
+  });
+
+  it('tells what to do when there is no instance', async () => {
+    await using page = await show(sampleState({ instances: [], streams: [], edges: [] }));
+    expect(page.text()).toContain('No instances yet');
+    expect(page.text()).toContain('--prefill 10.0.0.1:8100 --decode 10.0.0.2:8200');
+    await page.click('div[class*="empty"] button', 'Add instance');
+    expect(globalThis.location.hash).toBe('#/instances?sel=new');
+  });
+
+  it('gives base URL and cURL to copy while there is no traffic', async () => {
+    const state = sampleState();
+    await using page = await show({ ...state, totals: { ...state.totals, received: 0 } });
+    expect(page.text()).toContain('No traffic yet');
+    expect(page.root.querySelector('[aria-label="cURL example"]')?.textContent).toBe(
+      `curl -N http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"Qwen3-8B","stream":true,"messages":[{"role":"user","content":"Hello"}]}'`,
+    );
+  });
+
+  it('says that the proxy is not listening instead of offering an address', async () => {
+    const { proxyUrl: _, ...state } = sampleState();
+    await using page = await show({ ...state, totals: { ...state.totals, received: 0 } });
+    expect(page.text()).toContain('the proxy is not listening');
+  });
+
+  it('says why it is disconnected when it never heard from the engine', async () => {
+    const transport = new FakeTransport();
+    transport.connection.set({ phase: 'waiting', attempt: 2, retryAtUnixMs: NOW, reason: 'connection closed (1006)' });
+    await using page = await mount(<OverviewView />, transport);
+    expect(page.text()).toContain('Disconnected');
+    expect(page.text()).toContain('connection closed (1006)');
+  });
+
+  it('shows a fleet of a hundred', async () => {
+    const instances = Array.from({ length: 100 }, (_, index) => sampleInstance({ name: `D${index}`, role: 'decode' }));
+    await using page = await show(sampleState({ instances, edges: [] }));
+    expect(page.root.querySelectorAll('tbody tr')).toHaveLength(100);
+  });
+});
