@@ -27,18 +27,25 @@ export interface SubSocketOptions {
 const RECEIVE_HIGH_WATER_MARK = 10_000;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
+/** Between attempts that libzmq does not make by itself: binding again, and peers it has given up on, ms. */
+const RETRY_MS = 1000;
+
 export class SubSocket {
   readonly #options: SubSocketOptions;
   #socket: Subscriber | undefined;
   #loops: Promise<unknown> = Promise.resolve();
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
   #peers = 0;
+  /** A TCP connection was made since the last attempt; whoever is there may still be no publisher. */
+  #isAccepted = false;
   #phase: SocketPhase = 'connecting';
 
   constructor(options: SubSocketOptions) {
     this.#options = options;
   }
 
-  /** Starts. Never throws: a socket that cannot be made is phase `failed`. */
+  /** Starts. Never throws: a socket that cannot be made is phase `failed`; binding is tried again. */
   open(): void {
     const { endpoint, mode, topic } = this.#options;
     let socket: Subscriber | undefined;
@@ -57,12 +64,12 @@ export class SubSocket {
         tcpKeepaliveCount: 3,
         ipv6: isIpv6Endpoint(endpoint),
       });
+      socket.subscribe(topic);
+      if (mode === 'bind') socket.bindSync(endpoint);
       // inproc has no connection to watch, and its monitor ends only with the peer.
       const isInproc = endpoint.startsWith('inproc://');
       const events = isInproc ? undefined : this.#watch(socket);
-      socket.subscribe(topic);
-      if (mode === 'bind') socket.bindSync(endpoint);
-      else socket.connect(endpoint);
+      if (mode === 'connect') socket.connect(endpoint);
       this.#socket = socket;
       this.#loops = Promise.all([events, this.#receive(socket)]);
       if (isInproc) this.#setPhase('connected', undefined);
@@ -70,11 +77,15 @@ export class SubSocket {
     } catch (error) {
       socket?.close();
       this.#setPhase('failed', `cannot ${mode} ${endpoint}: ${errorMessage(error)}`);
+      // The port may only be waiting for its last owner, which was closed a moment ago.
+      if (mode === 'bind') this.#later(() => this.open());
     }
   }
 
   /** Resolves once nothing more will be handed on. */
   async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
     this.#socket?.close();
     this.#socket = undefined;
     await this.#loops;
@@ -105,28 +116,59 @@ export class SubSocket {
   #onEvent(event: Event): void {
     const { endpoint, mode } = this.#options;
     switch (event.type) {
+      case 'connect':
+        this.#isAccepted = true;
+        break;
       case 'handshake':
         this.#peers += 1;
         this.#setPhase('connected', undefined);
         break;
       case 'disconnect':
-        this.#peers = Math.max(0, this.#peers - 1);
-        if (this.#peers === 0 && this.#phase === 'connected') {
-          this.#setPhase('lost', mode === 'bind' ? 'the engine disconnected' : `the connection to ${endpoint} broke; trying again`);
-        }
+        this.#onDisconnect();
         break;
       case 'handshake:error:protocol':
       case 'handshake:error:auth':
       case 'handshake:error:other':
-        this.#setPhase(this.#phase, `${event.address} did not answer as a ZeroMQ publisher: ${errorMessage(event.error)}`);
+        this.#setPhase(this.#phase, `${mode === 'bind' ? 'a peer' : endpoint} does not speak ZeroMQ: ${errorMessage(event.error)}`);
         break;
       case 'connect:retry':
-        if (this.#phase === 'connecting') this.#setPhase('connecting', `nothing accepts connections at ${endpoint} yet; trying again`);
+        clearTimeout(this.#retry);
+        if (this.#phase === 'connecting' && !this.#isAccepted) this.#setPhase('connecting', `cannot reach ${endpoint} yet; trying again`);
+        this.#isAccepted = false;
         break;
-      case 'accept': case 'accept:error': case 'bind': case 'bind:error': case 'connect': case 'connect:delay':
+      case 'accept': case 'accept:error': case 'bind': case 'bind:error': case 'connect:delay':
       case 'close': case 'close:error': case 'end': case 'unknown':
         break;
     }
+  }
+
+  #onDisconnect(): void {
+    const { endpoint, mode } = this.#options;
+    if (this.#phase === 'connected') {
+      this.#peers = Math.max(0, this.#peers - 1);
+      if (this.#peers > 0) return;
+      this.#setPhase('lost', mode === 'bind' ? 'the engine disconnected' : `the connection to ${endpoint} broke; trying again`);
+    } else if (mode === 'connect' && this.#isAccepted) {
+      // libzmq gives up on a peer of another socket type, and says nothing. An engine may take its place one day.
+      this.#setPhase(this.#phase, `${endpoint} accepts connections but is no KV-event publisher (the replay port, perhaps?); trying again`);
+      this.#later(() => this.#reconnect());
+    }
+  }
+
+  #reconnect(): void {
+    const { endpoint } = this.#options;
+    try {
+      this.#socket?.disconnect(endpoint);
+      this.#socket?.connect(endpoint);
+    } catch (error) {
+      this.#setPhase('failed', `cannot connect ${endpoint} again: ${errorMessage(error)}`);
+    }
+  }
+
+  #later(attempt: () => void): void {
+    clearTimeout(this.#retry);
+    if (this.#isClosed) return;
+    this.#retry = setTimeout(attempt, RETRY_MS);
   }
 
   #setPhase(phase: SocketPhase, reason: string | undefined): void {

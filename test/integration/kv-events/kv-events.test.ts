@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Publisher } from 'zeromq';
+import { Publisher, Router } from 'zeromq';
 import { InstanceIdSchema, StreamIdSchema } from '#shared/ids.ts';
 import { OPERATION_INPUTS } from '#shared/operations.ts';
 import type { KvStreamView } from '#shared/kv.ts';
@@ -110,7 +114,7 @@ describe('sockets', () => {
     const endpoint = `tcp://127.0.0.1:${port}`;
     const events = kvEvents();
     events.attach(P0, config({ endpoint }));
-    await until(() => view(events).stateReason?.includes('nothing accepts connections') === true, 'a refused connection');
+    await until(() => view(events).stateReason === `cannot reach ${endpoint} yet; trying again`, 'a refused connection');
     expect(view(events).state).toBe('connecting');
     {
       await using publisher = await TestPublisher.bound(endpoint);
@@ -177,11 +181,73 @@ describe('sockets', () => {
 
   it('fails visibly when it cannot bind', async () => {
     const port = await freePort();
-    await using _taken = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
     const events = kvEvents();
-    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' }));
-    expect(view(events).state).toBe('failed');
-    expect(view(events).stateReason).toMatch(/^cannot bind tcp:\/\/127\.0\.0\.1:\d+: Address already in use/);
+    {
+      await using _taken = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+      events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' }));
+      expect(view(events).state).toBe('failed');
+      expect(view(events).stateReason).toMatch(/^cannot bind tcp:\/\/127\.0\.0\.1:\d+: Address already in use/);
+    }
+    await until(() => view(events).state === 'connecting', 'the port');
+  });
+
+  it('binds again when it is attached again', async () => {
+    const port = await freePort();
+    const events = kvEvents();
+    const bound = config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' });
+    events.attach(P0, bound);
+    events.attach(P0, bound);
+    await until(() => view(events).state === 'connecting', 'the port');
+    await using publisher = TestPublisher.connected(`tcp://127.0.0.1:${port}`);
+    await until(() => view(events).state === 'silent', 'an engine');
+    await publisher.batch(0, [stored(1)]);
+    await until(() => view(events).batches === 1, 'batch');
+    expect(view(events)).toMatchObject({ state: 'live', epochs: 1 });
+  });
+
+  it('says when something else answers there, and follows an engine that takes its place', async () => {
+    const port = await freePort();
+    const endpoint = `tcp://127.0.0.1:${port}`;
+    const router = new Router({ linger: 0 });
+    await router.bind(endpoint);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint }));
+    await until(() => view(events).stateReason?.includes('is no KV-event publisher (the replay port, perhaps?)') === true, 'a reason');
+    expect(view(events).state).toBe('connecting');
+    router.close();
+    await using publisher = await TestPublisher.bound(endpoint);
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)]);
+    await until(() => view(events).batches === 1, 'batch');
+  });
+
+  it('says when what answers does not speak ZeroMQ', async () => {
+    const server = createServer((connection) => {
+      connection.on('error', () => connection.destroy());
+      connection.on('data', () => connection.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).stateReason !== undefined, 'a reason');
+    server.close();
+    expect(view(events).state).toBe('connecting');
+    expect(view(events).stateReason).toMatch(/does not speak ZeroMQ|is no KV-event publisher/);
+  });
+
+  it('receives over ipc', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'pdscope-kv-'));
+    const endpoint = `ipc://${join(folder, 'kv.sock')}`;
+    await using publisher = await TestPublisher.bound(endpoint);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)]);
+    await until(() => view(events).batches === 1, 'batch');
+    expect(view(events)).toMatchObject({ state: 'live', endpoint });
+    await events.close();
+    await rm(folder, { recursive: true });
   });
 
   it('takes only what begins with the topic', async () => {
@@ -276,5 +342,35 @@ describe('bad input', () => {
     expect(events.log.counters().dropped).toBe(1);
     const gap = Array.from(events.log.rows()).find((row) => row.kind === 'gap');
     expect(gap?.note).toBe("batch 1 is missing; all refused by pdscope's own full queue");
+  });
+});
+
+describe('a flood', () => {
+  it('adds up: every batch sent was applied or counted as missed', async () => {
+    const base = await freePorts(2);
+    await using flood = await TestPublisher.bound(`tcp://127.0.0.1:${base}`);
+    await using quiet = await TestPublisher.bound(`tcp://127.0.0.1:${base + 1}`);
+    const events = kvEvents({ queueLimit: { messages: 500, bytes: 1e6 }, capacity: 1000 });
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base}`, ranks: 2 }));
+    await until(() => events.streams().every((stream) => stream.state === 'silent'), 'connections');
+    const sent = 20_000;
+    for (let seq = 0; seq < sent; seq += 1) {
+      await flood.batch(seq, [stored(seq % 5000)]);
+      if (seq % 1000 === 0) await quiet.batch(seq / 1000, [stored(seq)], { rank: 1 });
+    }
+    // Whatever was refused shows as a gap before the next batch that was not.
+    let last = sent;
+    await until(async () => {
+      await flood.batch(last, [['AllBlocksCleared']]);
+      last += 1;
+      return view(events, 0).lastSeq !== undefined && (view(events, 0).lastSeq ?? 0) >= sent && view(events, 1).batches === 20;
+    }, 'the end');
+    const stream = view(events, 0);
+    expect(stream.batches + stream.missedBatches).toBe((stream.lastSeq ?? 0) + 1);
+    expect(stream).toMatchObject({ badMessages: 0, duplicateBatches: 0, epochs: 1 });
+    expect(view(events, 1)).toMatchObject({ droppedMessages: 0, gaps: 0 });
+    const counters = events.log.counters();
+    expect(counters.kept).toBe(1000);
+    expect(counters.total).toBe(counters.kept + counters.evicted);
   });
 });
