@@ -14,7 +14,16 @@ process.chdir(ROOT);
 const logLevel = process.argv.includes('--verbose') ? 'info' : 'warn';
 const startedAt = performance.now();
 
-await withBuildLock(async () => {
+try {
+  await withBuildLock(buildAll);
+} catch (error) {
+  // The bundler's message names file and line; the stack would only name the bundler.
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+}
+console.log(`pdscope: built in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+
+async function buildAll() {
   const stamp = takeStamp();
   // A build that fails half-way must not leave the stamp of the one before.
   rmSync(join(OUT, 'build-stamp.json'), { force: true });
@@ -23,5 +32,4 @@ await withBuildLock(async () => {
   await compressAssets(join(OUT, 'renderer', 'assets'));
   chmodSync(CLI, 0o755);
   writeStamp(stamp);
-});
-console.log(`pdscope: built in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+}
