@@ -1,5 +1,6 @@
 /** `pdscope serve`: its flags, and how they meet the configuration file. */
 import { Command, Option } from 'commander';
+import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEventsAssignment, type KvEventsAssignment } from '../config/kv-events-option.ts';
 import { parseBytes, parseDemoShape, parseDurationMs, type DemoShape } from '../config/quantities.ts';
@@ -116,8 +117,13 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
 
 /** Settings from the arguments after `serve`, for hosts with their own command line. Throws PdscopeError. */
 export async function parseServeArgs(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ServeSettings> {
-  const command = describeServe(new Command('serve')).exitOverride();
-  command.parse(args, { from: 'user' });
+  // The caller shows what is thrown; commander would print it as well.
+  const command = describeServe(new Command('serve')).exitOverride().configureOutput({ writeErr: () => undefined });
+  try {
+    command.parse(args, { from: 'user' });
+  } catch (error) {
+    throw new PdscopeError('bad_usage', errorMessage(error).replace(/^error: /u, ''), { cause: error });
+  }
   return settingsOf(command.opts<ServeFlags>(), env);
 }
 

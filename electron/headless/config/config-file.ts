@@ -26,7 +26,6 @@ export async function readConfigFile(path: string): Promise<ServeConfig> {
 export function parseConfig(text: string, path: string): ServeConfig {
   if (Buffer.byteLength(text) > MAX_FILE_BYTES) throw new PdscopeError('bad_config', `${path} is larger than 1 MiB; that is no configuration.`);
   const lineCounter = new LineCounter();
-  // Aliases are bounded by the parser (maxAliasCount), so a small file cannot grow without bound.
   const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
   const at = (offset: number | undefined): string => {
     const { line, col } = lineCounter.linePos(offset ?? 0);
@@ -35,11 +34,19 @@ export function parseConfig(text: string, path: string): ServeConfig {
   if (document.errors.length > 0) {
     throw badConfig(document.errors.map((problem) => `${at(problem.pos[0])}: ${problem.message}`));
   }
-  const content: unknown = document.toJS() ?? {};
-  const parsed = ServeConfigSchema.safeParse(content);
+  const parsed = ServeConfigSchema.safeParse(contentOf(document, path) ?? {});
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.flatMap((issue) => describe(issue, document, at));
   throw badConfig(problems);
+}
+
+/** The plain value. Aliases are bounded, so that a small file cannot grow without bound. */
+function contentOf(document: Document, path: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    throw badConfig([`${path}: ${errorMessage(error)}`]);
+  }
 }
 
 function badConfig(problems: readonly string[]): PdscopeError {

@@ -1,0 +1,39 @@
+/** An instance as views show it: the fleet's facts beside what telemetry and the KV events say about it. */
+import type { InstanceLatency, InstanceView } from '#shared/instance.ts';
+import type { StreamId } from '#shared/ids.ts';
+import type { Instance } from './fleet/instance.ts';
+
+/** What others know about an instance. */
+export interface InstanceFacts {
+  readonly latency: InstanceLatency;
+  readonly rates: { readonly tokensPerSecond?: number; readonly errors5m: number };
+  readonly streams: readonly StreamId[];
+}
+
+export function instanceView(instance: Instance, { latency, rates, streams }: InstanceFacts): InstanceView {
+  const { stateReason, version, gauges, scrapeError, kvEvents } = instance;
+  return {
+    id: instance.id,
+    name: instance.name,
+    role: instance.role,
+    url: instance.origin,
+    isSimulated: instance.isSimulated,
+    state: instance.state,
+    ...(stateReason !== undefined && { stateReason }),
+    stateSinceUnixMs: instance.stateSinceUnixMs,
+    breaker: instance.breaker,
+    consecutiveFailures: instance.consecutiveFailures,
+    models: instance.models,
+    ...(version !== undefined && { version }),
+    inFlight: instance.inFlight,
+    served: instance.served,
+    failed: instance.failed,
+    ...(gauges !== undefined && { engine: gauges }),
+    ...(scrapeError !== undefined && { scrapeError }),
+    latency,
+    ...(rates.tokensPerSecond !== undefined && { tokensPerSecond: rates.tokensPerSecond }),
+    errors5m: rates.errors5m,
+    ...(kvEvents !== undefined && { kvEvents }),
+    streams,
+  };
+}

@@ -1,0 +1,112 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseEngineOptions } from '#engine/engine-options.ts';
+import { parseServeArgs } from '../../../electron/headless/commands/serve-command.ts';
+
+const parse = (...args: readonly string[]) => parseServeArgs(args, {});
+
+describe('serve arguments', () => {
+  it("takes vLLM's demo proxy's flags", async () => {
+    const { engine } = await parse('--model', 'm', '--prefill', 'p1:8100', 'p2:8100', '--decode', 'd1:8200', '--port', '8001');
+    expect(engine).toMatchObject({
+      model: 'm',
+      proxy: { port: 8001 },
+      instances: [
+        { role: 'prefill', url: 'p1:8100' },
+        { role: 'prefill', url: 'p2:8100' },
+        { role: 'decode', url: 'd1:8200' },
+      ],
+    });
+  });
+
+  it('starts empty, on loopback, with defaults the engine accepts', async () => {
+    const settings = await parse();
+    expect(settings.control).toEqual({ host: '127.0.0.1', port: 7080, allowRemote: false, fixedToken: undefined });
+    expect(settings.open).toBeUndefined();
+    expect(parseEngineOptions({ ...settings.engine, version: 'x', host: 'headless' })).toMatchObject({
+      proxy: { host: '127.0.0.1', port: 8000 },
+      instances: [],
+      connector: 'nixl',
+      policy: 'least-in-flight',
+      timeouts: { connectMs: 5000, headersMs: 600_000, idleMs: 300_000 },
+      retention: { requests: 10_000, kvEvents: 50_000, blocks: 1_000_000 },
+      maxBodyBytes: 64 * 1024 * 1024,
+      capture: false,
+    });
+  });
+
+  it('reads the demo with and without a shape', async () => {
+    expect((await parse('--demo')).engine.demo).toEqual({});
+    expect((await parse('--demo', '4P4D', '--demo-rate', '2.5')).engine.demo).toEqual({ encode: 0, prefill: 4, decode: 4, both: 0, requestsPerSecond: 2.5 });
+    expect((await parse()).engine.demo).toBeUndefined();
+  });
+
+  it('gives KV events to instances by name or address', async () => {
+    const { engine } = await parse(
+      '--prefill', '10.0.0.1:8100', '--decode', 'http://[::1]:8200', '10.0.0.3:8200',
+      '--kv-events', 'p0=tcp://10.0.0.1:5557,topic=kv', '--kv-events', '[::1]:8200=tcp://[::1]:5557,ranks=4,bind', '--kv-events', 'D1=tcp://d:1,replay=tcp://d:2',
+    );
+    expect(engine.instances?.map(({ kvEvents }) => kvEvents)).toEqual([
+      { endpoint: 'tcp://10.0.0.1:5557', topic: 'kv', ranks: 1, mode: 'connect' },
+      { endpoint: 'tcp://[::1]:5557', topic: '', ranks: 4, mode: 'bind' },
+      { endpoint: 'tcp://d:1', replayEndpoint: 'tcp://d:2', topic: '', ranks: 1, mode: 'connect' },
+    ]);
+  });
+
+  it('says which instances there are when KV events name none', async () => {
+    await expect(parse('--prefill', 'a:1', '--kv-events', 'D0=tcp://x:1')).rejects.toMatchObject({
+      code: 'bad_usage',
+      message: '--kv-events D0: names no instance given. Instances: P0 (a:1).',
+    });
+    await expect(parse('--prefill', 'a:1', '--decode', 'a:1', '--kv-events', 'a:1=tcp://x:1')).rejects.toThrow('fits more than one instance; use its name');
+  });
+
+  it.each([
+    [['--port', '70000'], /whole number from 0 to 65535/u],
+    [['--policy', 'best'], /Allowed choices are round-robin, random, least-in-flight, power-of-two/u],
+    [['--idle-timeout', 'soon'], /is not a duration/u],
+    [['--max-body', '-1'], /is not a size/u],
+    [['--demo', '0P3D'], /is not a shape/u],
+    [['--demo', '2P2P1D'], /is not a shape/u],
+    [['--kv-events', 'tcp://x:1'], /names no instance/u],
+    [['--kv-events', 'P0=tcp://x:1,colour=red'], /"colour=red" is not understood/u],
+    [['--prefil', 'x'], /unknown option '--prefil'/u],
+  ])('refuses %j in words', async (args, message) => {
+    await expect(parse(...args)).rejects.toThrow(message);
+  });
+
+  it('reads keys from the environment, and takes empty ones for none', async () => {
+    const settings = await parseServeArgs([], { ADMIN_API_KEY: 'a', OPENAI_API_KEY: '', PDSCOPE_TOKEN: 't' });
+    expect(settings.engine.adminApiKey).toBe('a');
+    expect(settings.engine).not.toHaveProperty('openaiApiKey');
+    expect(settings.control.fixedToken).toBe('t');
+  });
+
+  describe('with a file', () => {
+    let dir: string;
+    beforeEach(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'pdscope-config-'));
+    });
+    afterEach(() => rm(dir, { recursive: true }));
+
+    it('lets flags win, key by key', async () => {
+      const path = join(dir, 'c.yaml');
+      await writeFile(path, 'prefill: [a:1, b:1]\ndecode: [c:1]\nport: 9000\npolicy: random\nopen: false\ncapture: true\n');
+      const settings = await parse('--config', path, '--prefill', 'z:1', '--policy', 'round-robin');
+      expect(settings.engine).toMatchObject({
+        proxy: { port: 9000 },
+        policy: 'round-robin',
+        capture: true,
+        instances: [{ role: 'prefill', url: 'z:1' }, { role: 'decode', url: 'c:1' }],
+      });
+      expect(settings.engine.instances).toHaveLength(2);
+      expect(settings.open).toBe(false);
+    });
+  });
+
+  it('takes --no-open', async () => {
+    expect((await parse('--no-open')).open).toBe(false);
+  });
+});
