@@ -123,7 +123,10 @@ export class LogHistogram {
         at += 1;
         seen += this.#counts.get(sorted[at] ?? 0) ?? 0;
       }
-      results.push(Math.min(valueOfBucket(sorted[at] ?? 0), max));
+      const value = valueOfBucket(sorted[at] ?? 0);
+      // The last rank is the maximum itself, which is known exactly unless samples came as bare counts.
+      if (max === Number.NEGATIVE_INFINITY) results.push(value);
+      else results.push(rank >= this.#n ? max : Math.min(value, max));
     }
     return results;
   }

@@ -8,7 +8,7 @@ import type { InstanceId, RecordId } from '#shared/ids.ts';
 import type { InstanceLatency } from '#shared/instance.ts';
 import type { OperationOutputs, ParsedOperationInput } from '#shared/operations.ts';
 import type { Quantiles } from '#shared/quantiles.ts';
-import type { RequestDetail, RequestRow } from '#shared/request.ts';
+import type { RequestDetail, RequestRow, RequestState } from '#shared/request.ts';
 import type { EngineState, FlowEdge } from '#shared/state.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { RowLog } from '../row-log.ts';
@@ -41,6 +41,14 @@ export interface TelemetryOptions {
   readonly clock?: Clock;
 }
 
+/** Requests that ended in the same way, since the start. */
+export interface EndedCount {
+  readonly state: RequestState;
+  /** What the client got; absent when it left before. */
+  readonly status?: number;
+  readonly count: number;
+}
+
 type Totals = Omit<EngineState['totals'], 'kvEventsPerSecond'>;
 
 export class Telemetry implements Tracer {
@@ -58,6 +66,8 @@ export class Telemetry implements Tracer {
   #isCapturing = false;
   #n = 0;
   #ended = { ok: 0, error: 0, aborted: 0 };
+  /** Status codes are three digits, so this cannot grow. */
+  readonly #byStatus = new Map<string, EndedCount & { count: number }>();
   #retries = 0;
   #capturedBytes = 0;
   #droppedBodies = 0;
@@ -252,7 +262,12 @@ export class Telemetry implements Tracer {
     return this.#sampler.all();
   }
 
+  endedCounts(): Iterable<EndedCount> {
+    return this.#byStatus.values();
+  }
+
   get handoffLifetime(): LogHistogram {
+    this.settle();
     return this.#sampler.handoffLifetime;
   }
 
@@ -265,6 +280,10 @@ export class Telemetry implements Tracer {
   #countEnd(record: RequestRecord): void {
     if (record.state === 'running') return;
     this.#ended[record.state] += 1;
+    const key = `${record.state} ${record.status ?? ''}`;
+    const known = this.#byStatus.get(key);
+    if (known === undefined) this.#byStatus.set(key, { state: record.state, ...(record.status !== undefined && { status: record.status }), count: 1 });
+    else known.count += 1;
     if (record.state === 'error') this.#errors.add(this.#second(), 1);
     this.#capturedBytes -= record.captureBytes;
   }

@@ -42,7 +42,7 @@ export const D1 = fakeInstance('D1', 'decode');
 export interface Bench {
   readonly clock: ManualClock;
   readonly telemetry: Telemetry;
-  begin(init?: Partial<RequestInit> & { readonly isStream?: boolean; readonly body?: Buffer }): RequestTrace;
+  readonly begin: (init?: Partial<RequestInit> & { readonly isStream?: boolean; readonly body?: Buffer }) => RequestTrace;
 }
 
 export function bench(options: Partial<TelemetryOptions> = {}): Bench {
