@@ -57,7 +57,7 @@ function parse(exchange: Exchange, api: Api, context: SimContext): { request: Ge
 /** `done` is called when nothing more will happen on this exchange. Throws ApiError. */
 export function generate(exchange: Exchange, api: Api, context: SimContext, done: () => void): void {
   const { request, core } = parse(exchange, api, context);
-  const base = exchange.header('x-request-id') ?? uuidFrom(context.prng).replaceAll('-', '');
+  const base = exchange.header('x-request-id') ?? request.requestId ?? uuidFrom(context.prng).replaceAll('-', '');
   const responseId = `${api === 'chat' ? 'chatcmpl' : 'cmpl'}-${base}`;
   if (context.options.role === 'encode') {
     encode(exchange, context, { request, responseId, done });
@@ -92,6 +92,7 @@ export function generate(exchange: Exchange, api: Api, context: SimContext, done
     createJsonWriter({
       generation,
       send: (body) => {
+        addLoadHeader(exchange, core);
         exchange.inferenceJson(body);
         done();
       },
@@ -101,6 +102,16 @@ export function generate(exchange: Exchange, api: Api, context: SimContext, done
       },
     }),
   );
+}
+
+/** ORCA load report on whole answers, when asked for (protocol facts: serve/utils/orca_metrics.py). */
+function addLoadHeader(exchange: Exchange, core: EngineCore): void {
+  const format = exchange.header('endpoint-load-metrics-format')?.toUpperCase();
+  const metrics = { kv_cache_usage_perc: core.cache.usage, num_requests_waiting: core.waitingCapacity + core.waitingDeferred };
+  if (format === 'JSON') exchange.setHeader('endpoint-load-metrics', `JSON ${JSON.stringify({ named_metrics: metrics })}`);
+  if (format !== 'TEXT') return;
+  const pairs = Object.entries(metrics).map(([name, value]) => `named_metrics.${name}=${value}`);
+  exchange.setHeader('endpoint-load-metrics', `TEXT ${pairs.join(', ')}`);
 }
 
 interface EncodeInput {

@@ -158,6 +158,7 @@ export class Generation {
         n: request.n,
         plan,
         kvTransfer: request.kvTransfer,
+        isFullReport: request.isFullReport,
         listener: {
           token: (token) => this.#token(choice, token, false),
           finished: (token, result) => this.#finished(choice, token, result),

@@ -96,15 +96,12 @@ export class KvCache {
   /** Gives full blocks their hashes and publishes one BlockStored for all of them. */
   store(input: StoreInput): void {
     if (input.hashes.length === 0) return;
-    for (const [index, hash] of input.hashes.entries()) {
-      const block = input.blocks[index];
-      if (block === undefined) throw new Error('KvCache.store: fewer blocks than hashes');
-      block.hash = hash;
-      this.#resident += 1;
-      const twins = this.#byHash.get(hash.key);
-      if (twins === undefined) this.#byHash.set(hash.key, [block]);
-      else twins.push(block);
-    }
+    this.#assign(input);
+    this.announce(input);
+  }
+
+  /** Publishes a BlockStored for blocks that are already there (`kv_cache_report_mode: full`); not a further copy. */
+  announce(input: Omit<StoreInput, 'blocks'>): void {
     this.#emit({
       kind: 'stored',
       hashes: input.hashes,
@@ -135,6 +132,18 @@ export class KvCache {
     this.#resident = 0;
     this.#emit({ kind: 'cleared' });
     return true;
+  }
+
+  #assign(input: StoreInput): void {
+    for (const [index, hash] of input.hashes.entries()) {
+      const block = input.blocks[index];
+      if (block === undefined) throw new Error('KvCache.store: fewer blocks than hashes');
+      block.hash = hash;
+      this.#resident += 1;
+      const twins = this.#byHash.get(hash.key);
+      if (twins === undefined) this.#byHash.set(hash.key, [block]);
+      else twins.push(block);
+    }
   }
 
   #take(): Block {

@@ -37,6 +37,9 @@ export interface GenerationRequest {
   readonly json: { readonly schema: unknown } | undefined;
   readonly cacheSalt: string | undefined;
   readonly kvTransfer: KvTransferRequest | undefined;
+  readonly isFullReport: boolean;
+  /** The body's `request_id`; the header wins. */
+  readonly requestId: string | undefined;
 }
 
 type Body = Readonly<Record<string, unknown>>;
@@ -200,6 +203,8 @@ export function parseGeneration(value: unknown, api: Api, options: ResolvedSimOp
     json: readJsonFormat(body),
     cacheSalt: typeof body['cache_salt'] === 'string' && body['cache_salt'] !== '' ? body['cache_salt'] : undefined,
     kvTransfer: readKvTransferParams(body['kv_transfer_params']),
+    isFullReport: isRecord(body['vllm_xargs']) && body['vllm_xargs']['kv_cache_report_mode'] === 'full',
+    requestId: typeof body['request_id'] === 'string' ? body['request_id'] : undefined,
   };
   checkLimits(request, options.maxModelLen);
   return request;

@@ -45,6 +45,8 @@ export interface SequenceSpec {
   readonly n: number;
   readonly plan: OutputPlan;
   readonly kvTransfer: KvTransferRequest | undefined;
+  /** `vllm_xargs: {"kv_cache_report_mode": "full"}`: blocks found in the cache are published too (since 2026-07-09). */
+  readonly isFullReport: boolean;
   readonly listener: SequenceListener;
 }
 

@@ -4,7 +4,7 @@
  * vllm/v1/core/sched/scheduler.py without its options.
  */
 import { hashBlock, type BlockHash, type ExtraKey } from './block-hash.ts';
-import type { KvCache } from './kv-cache.ts';
+import type { KvCache, StoreInput } from './kv-cache.ts';
 import type { Sequence } from './sequence.ts';
 
 export interface StepItem {
@@ -111,6 +111,7 @@ export class StepScheduler {
     sequence.computed = matched.length * cache.blockSize;
     if (sequence.scheduledMs === undefined) {
       sequence.localHitTokens = sequence.computed;
+      if (sequence.spec.isFullReport && matched.length > 0) cache.announce(this.#range(sequence, 0, matched.length));
       onAdmitted(sequence);
     }
     return true;
@@ -140,15 +141,20 @@ export class StepScheduler {
     const from = sequence.storedBlocks;
     if (full <= from) return;
     this.#extendHashes(sequence);
-    cache.store({
-      blocks: sequence.blocks.slice(from, full),
-      hashes: sequence.hashes.slice(from, full),
-      parent: from === 0 ? undefined : sequence.hashes[from - 1],
-      tokens: sequence.tokens.slice(from * cache.blockSize, full * cache.blockSize),
-      extraKeys: sequence.extraKeys.slice(from, full),
-      lora: sequence.spec.lora,
-    });
+    cache.store(this.#range(sequence, from, full));
     sequence.storedBlocks = full;
+  }
+
+  #range(sequence: Sequence, from: number, to: number): StoreInput {
+    const { blockSize } = this.#options.cache;
+    return {
+      blocks: sequence.blocks.slice(from, to),
+      hashes: sequence.hashes.slice(from, to),
+      parent: from === 0 ? undefined : sequence.hashes[from - 1],
+      tokens: sequence.tokens.slice(from * blockSize, to * blockSize),
+      extraKeys: sequence.extraKeys.slice(from, to),
+      lora: sequence.spec.lora,
+    };
   }
 
   #extendHashes(sequence: Sequence): void {

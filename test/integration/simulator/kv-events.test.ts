@@ -66,6 +66,17 @@ describe('KV events over ZMQ', () => {
     expect(rest.block_hashes).toHaveLength(2);
   });
 
+  it('announce the reused prefix as well when the request asks for a full report', async () => {
+    const instance = await start();
+    const listener = await subscribe(instance);
+    await complete(instance, { prompt: prompt(40), max_tokens: 1 });
+    await complete(instance, { prompt: prompt(70), max_tokens: 1, vllm_xargs: { kv_cache_report_mode: 'full' } });
+    const [stored, again, rest] = (await waitFor('three events', () => listener.events().length >= 3 && listener.events())) as [StoredMap, StoredMap, StoredMap];
+    expect(again).toEqual(stored);
+    expect(rest.parent_block_hash).toBe(stored.block_hashes[1]);
+    expect(instance.stats().residentBlocks).toBe(4);
+  });
+
   it('come positional and 12 wide with array encoding, with digests as bytes when asked', async () => {
     const instance = await start({ kvEvents: { encoding: 'array', hashForm: 'bytes', topic: 'kv@a@b' }, blocks: 4, blockSize: 8 });
     const listener = await subscribe(instance);

@@ -1,3 +1,5 @@
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import { createSharedStore } from '#engine/simulator/shared-store.ts';
@@ -187,6 +189,28 @@ describe('NIXL pull', () => {
     expect(await ask('done', [])).toMatchObject({ isOk: false, reason: expect.stringContaining('pulled already') });
     expect(await ask('dance', [])).toEqual({ isOk: false, reason: 'malformed message' });
     expect(p.stats().pinnedBlocks).toBe(0);
+  });
+
+  it('pulls over HTTP from a side channel that is not in this process', async () => {
+    const asked: { op: string; engineId: string; requestId: string; blockIds: number[] }[] = [];
+    const foreign = http.createServer((request, response) => {
+      request.on('data', (chunk: Buffer) => asked.push(JSON.parse(chunk.toString())));
+      request.on('end', () => response.end(JSON.stringify({ isOk: true })));
+    });
+    await new Promise<void>((resolve) => {
+      foreign.listen(0, '127.0.0.1', resolve);
+    });
+    open.push(foreign);
+    const d = await start('decode');
+    const { port } = foreign.address() as AddressInfo;
+    const params = {
+      do_remote_prefill: true, do_remote_decode: false, remote_block_ids: [[7, 8, 9, 10]], remote_engine_id: 'e', remote_request_id: 'r',
+      remote_host: 'localhost', remote_port: port, tp_size: 1,
+    };
+    const answer = json(await send(d, COMPLETIONS, { body: decodeBody(params) }));
+    expect(answer.usage.prompt_tokens_details.cached_tokens).toBe(56);
+    const reference = { engineId: 'e', requestId: 'r', blockIds: [7, 8, 9, 10] };
+    expect(asked).toEqual([{ op: 'open', ...reference }, { op: 'done', ...reference }]);
   });
 
   it('works for each rank of a data-parallel P under its own engine id', async () => {

@@ -182,6 +182,19 @@ describe('whole answers', () => {
     expect(json(await send(instance, CHAT, { body })).usage.completion_tokens).toBe(300);
   });
 
+  it('report the load in a header when asked to', async () => {
+    const body = { messages: MESSAGES, max_tokens: 1 };
+    const text = await send(instance, CHAT, { body, headers: { 'endpoint-load-metrics-format': 'TEXT' } });
+    expect(text.headers['endpoint-load-metrics']).toBe('TEXT named_metrics.kv_cache_usage_perc=0, named_metrics.num_requests_waiting=0');
+    expect((await send(instance, CHAT, { body })).headers['endpoint-load-metrics']).toBeUndefined();
+  });
+
+  it('take their id from the header, else from the body', async () => {
+    const body = { messages: MESSAGES, max_tokens: 1, request_id: 'from-body' };
+    expect(json(await send(instance, CHAT, { body })).id).toBe('chatcmpl-from-body');
+    expect(json(await send(instance, CHAT, { body, headers: { 'x-request-id': 'from-header' } })).id).toBe('chatcmpl-from-header');
+  });
+
   it('serve an adapter under its name', async () => {
     expect(json(await send(instance, CHAT, { body: { model: 'sql-adapter', messages: MESSAGES, max_tokens: 1 } })).model).toBe('sql-adapter');
   });
