@@ -8,7 +8,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import {
   useCallback, useEffect, useId, useImperativeHandle, useMemo, useRef,
-  type KeyboardEvent, type PointerEvent, type ReactElement, type ReactNode, type Ref,
+  type PointerEvent, type ReactElement, type ReactNode, type Ref,
 } from 'react';
 import { formatInteger } from '../ui/format.ts';
 import { fitColumns, gridTemplate, type Column, type RowNote } from './column.ts';
@@ -144,14 +144,24 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
     const id = rowIdOf(event.target);
     if (id !== undefined) select(id);
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.target !== event.currentTarget) return;
-    const how = moveOfKey(event);
-    if (how !== undefined) move(how);
-    else if (event.key === 'Enter' && selectedId !== '') onOpen?.(selectedId);
-    else return;
-    event.preventDefault();
-  };
+  const onKey = useCallback(
+    (event: Pick<globalThis.KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'preventDefault'>) => {
+      const how = moveOfKey(event);
+      if (how !== undefined) move(how);
+      else if (event.key === 'Enter' && selectedId !== '') onOpen?.(selectedId);
+      else return;
+      event.preventDefault();
+    },
+    [move, onOpen, selectedId],
+  );
+  // With the focus nowhere, arrows mean the list: it is what fills the page.
+  useEffect(() => {
+    const onDocumentKey = (event: globalThis.KeyboardEvent): void => {
+      if (event.target === document.body && !event.defaultPrevented) onKey(event);
+    };
+    document.addEventListener('keydown', onDocumentKey);
+    return () => document.removeEventListener('keydown', onDocumentKey);
+  }, [onKey]);
 
   const renderRow = (row: Row, place: { readonly rowIndex: number; readonly top?: number; readonly isGone: boolean; readonly isPinned: boolean }): ReactElement => {
     const id = getId(row);
@@ -189,7 +199,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
           const id = rowIdOf(event.target);
           if (id !== undefined) onOpen?.(id);
         }}
-        onKeyDown={onKeyDown}
+        onKeyDown={(event) => event.target === event.currentTarget && onKey(event)}
       >
         <div role="rowgroup" className={classes.sticky}>
           <div role="row" aria-rowindex={1} className={classes.header} style={{ gridTemplateColumns: template }}>

@@ -21,7 +21,7 @@ export function PauseButton({ isPaused, paused, onToggle }: PauseButtonProps): R
           : `${formatInteger(paused.arrived)} arrived; ${formatInteger(paused.held)} of ${formatInteger(paused.capacity)} held, beyond that the oldest go (p)`
       }
     >
-      {paused === undefined ? 'pause' : `resume · ${formatInteger(paused.arrived)} new · buffer ${Math.round((100 * paused.held) / paused.capacity)} %`}
+      {paused === undefined ? 'pause' : `resume · ${formatInteger(paused.arrived)} arrived · buffer ${Math.round((100 * paused.held) / paused.capacity)} %`}
     </Button>
   );
 }

@@ -38,7 +38,7 @@ export function kvColumns(roleOf: (instance: InstanceId) => Role | undefined): r
     { id: 'lora', header: 'LoRA', width: 80, priority: 6, cell: (row) => <span className={classes.dim}>{row.loraName ?? row.loraId ?? ABSENT}</span> },
     { id: 'count', header: 'tokens', width: 50, align: 'end', priority: 3, title: 'Tokens of the event', cell: (row) => <Num value={row.tokenCount} format={formatInteger} /> },
     {
-      id: 'tokens', header: 'token ids', width: 140, grow: 1, isMono: true, title: 'First token ids of the event',
+      id: 'tokens', header: 'token ids', width: 250, grow: 1, isMono: true, title: 'First token ids of the event',
       cell: (row) => <span className={classes.dim}>{row.tokens === undefined ? (row.note ?? '') : tokenPreview(row.tokens, PREVIEW_TOKENS)}</span>,
     },
   ];

@@ -3,7 +3,7 @@
  * second the engine sends the newest few hundred of each frame and counts the rest; the list formats what is on screen.
  */
 import { Tabs } from '@mantine/core';
-import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
+import { useCallback, useMemo, useRef, useState, type ReactElement } from 'react';
 import { compileFilter } from '#shared/filter/compile.ts';
 import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
 import type { KvRow } from '#shared/kv.ts';
@@ -69,9 +69,6 @@ export function KvEventsView(): ReactElement {
     escape: () => select(''),
   });
   useKvCommands({ togglePause, followNewest: () => table.current?.resume() });
-  useEffect(() => {
-    if (document.activeElement === document.body) table.current?.focus();
-  }, []);
 
   const list = (
     <>

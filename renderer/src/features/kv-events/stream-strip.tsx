@@ -2,7 +2,7 @@ import { useLocalStorage } from '@mantine/hooks';
 import type { ReactElement } from 'react';
 import type { KvStreamView, ResidentCount } from '#shared/kv.ts';
 import { useEngineState } from '../../stores/engine-context.tsx';
-import { formatBytes, formatCompact, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
+import { formatBytes, formatCompact, formatCount, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
@@ -21,7 +21,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
     <details className={classes.strip} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         streams: {live} of {engine.streams.length} live · {formatRate(engine.totals.kvEventsPerSecond)} events/s
-        {gaps > 0 && <span className={classes.warning}> · ▲ {formatInteger(gaps)} gaps</span>}
+        {gaps > 0 && <span className={classes.warning}> · ▲ {formatCount(gaps, 'gap')}</span>}
       </summary>
       <div className={classes.stripScroll} tabIndex={0} role="region" aria-label="KV-event streams">
         <table className={classes.streams}>

@@ -35,7 +35,7 @@ export function requestColumns(scaleMs: number): readonly Column<RequestRow>[] {
     { id: 'tokens', header: 'tokens', width: 50, align: 'end', title: 'Output tokens as reported; without a report the chunks seen', cell: (row) => <OutputTokens row={row} /> },
     { id: 'e2el', header: 'E2EL', width: 62, align: 'end', priority: 5, title: 'End-to-end latency', cell: (row) => <Num value={row.e2elMs} format={formatDuration} /> },
     {
-      id: 'phases', header: `queue · compute · handoff · remote-KV · decode, 0 to ${formatDuration(scaleMs)}`, width: 250, grow: 1,
+      id: 'phases', header: `0 – ${formatDuration(scaleMs)}: queue · compute · handoff · remote-KV · decode`, width: 250, grow: 1,
       title: `Phases on one scale for all rows, 0 to ${formatDuration(scaleMs)}. Hatched: an upper bound, or not attributed`,
       cell: (row) => <PhaseBar row={row} scaleMs={scaleMs} />,
     },
@@ -49,7 +49,7 @@ function Status({ row }: { readonly row: RequestRow }): ReactElement {
     case 'running':
       return <><StateMark tone="busy" title="still running">{status === '' ? 'running' : `${status} …`}</StateMark>{retried}</>;
     case 'aborted':
-      return <><StateMark tone="unknown" title="the client went away">{`aborted ${status}`}</StateMark>{retried}</>;
+      return <><StateMark tone="unknown" title={`the client went away; status sent: ${status || 'none'}`}>aborted</StateMark>{retried}</>;
     case 'error':
       return <><StateMark tone="error" title={row.error?.message}>{status === '' ? 'error' : status}</StateMark>{retried}</>;
     default:

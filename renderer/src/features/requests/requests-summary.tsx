@@ -19,7 +19,7 @@ export function RequestsSummary({ rows }: { readonly rows: readonly RequestRow[]
           {formatInteger(summary.byState.aborted)} aborted. Select one to see it in full.
         </span>
       </SectionHead>
-      <div className={classes.summary}>
+      <div className={classes.summary} role="group" aria-label="Percentiles and routes" tabIndex={0}>
         <PercentileTable summary={summary} />
         <PairTable summary={summary} />
       </div>

@@ -80,9 +80,6 @@ export function RequestsView(): ReactElement {
     escape: () => select(''),
   });
   useRequestCommands({ togglePause: () => setPaused((before) => !before), togglePin, followNewest: () => table.current?.resume() });
-  useEffect(() => {
-    if (document.activeElement === document.body) table.current?.focus();
-  }, []);
 
   const list = (
     <DataTable
@@ -150,7 +147,7 @@ export function RequestsView(): ReactElement {
           aside={<CountersLine shown={rows.length} counters={view.counters} omitted={view.omitted} skippedSnapshots={view.skippedSnapshots} resyncs={view.resyncs} />}
         />
       </ViewHeader>
-      <SplitView id="requests" list={list} detail={pane} listPercent={58} />
+      <SplitView id="requests" list={list} detail={pane} listPercent={52} />
     </>
   );
 }

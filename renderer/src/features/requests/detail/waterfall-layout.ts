@@ -52,19 +52,14 @@ const PHASE_LEG: Partial<Readonly<Record<Phase, LegKind>>> = {
 export function layoutWaterfall(detail: RequestDetail, domainMs?: number): WaterfallLayout {
   const { row, legs } = detail;
   const endMs = lastMoment(detail);
-  const lastOfKind = new Map<LegKind, LegView>();
-  for (const leg of legs) {
-    const known = lastOfKind.get(leg.kind);
-    if (known === undefined || leg.attempt >= known.attempt) lastOfKind.set(leg.kind, leg);
-  }
-  const inLane = (leg: LegView): readonly PhaseSpan[] => row.phases.filter((span) => laneLeg(span, lastOfKind, legs) === leg);
-  const own = row.phases.filter((span) => laneLeg(span, lastOfKind, legs) === undefined);
+  const byLeg = row.phases.map((span) => ({ span, leg: laneLeg(span, legs) }));
+  const spansOf = (leg: LegView | undefined): readonly PhaseSpan[] => byLeg.filter((entry) => entry.leg === leg).map((entry) => entry.span);
   return {
     domainMs: Math.max(domainMs ?? endMs, 1),
     lanes: [
       clientLane(detail, endMs),
-      { id: 'proxy', name: 'pdscope', sub: routeWords(detail), isFailed: false, bars: own.map(phaseBar) },
-      ...legs.map((leg, index) => legLane(leg, index, leg === lastOfKind.get(leg.kind) ? inLane(leg) : [], endMs)),
+      { id: 'proxy', name: 'pdscope', sub: routeWords(detail), isFailed: false, bars: spansOf(undefined).map(phaseBar) },
+      ...legs.map((leg, index) => legLane(leg, index, spansOf(leg), endMs)),
     ],
   };
 }
@@ -90,12 +85,14 @@ export function axisTicks(domainMs: number, most: number): readonly number[] {
   return ticks;
 }
 
-function laneLeg(span: PhaseSpan, lastOfKind: ReadonlyMap<LegKind, LegView>, legs: readonly LegView[]): LegView | undefined {
+/** The leg that a span belongs to: of the phase's kind, and running at the time; undefined for pdscope's own time. */
+function laneLeg(span: PhaseSpan, legs: readonly LegView[]): LegView | undefined {
   const kind = PHASE_LEG[span.phase];
-  if (kind !== undefined) return lastOfKind.get(kind);
-  if (span.phase !== 'unattributed') return undefined;
+  if (kind === undefined && span.phase !== 'unattributed') return undefined;
   const middle = (span.startMs + span.endMs) / 2;
-  return legs.findLast((leg) => leg.sentMs <= middle && middle <= (leg.endMs ?? Number.POSITIVE_INFINITY));
+  const ofKind = legs.filter((leg) => kind === undefined || leg.kind === kind);
+  const running = ofKind.findLast((leg) => leg.sentMs <= middle && middle <= (leg.endMs ?? Number.POSITIVE_INFINITY));
+  return running ?? (kind === undefined ? undefined : ofKind.at(-1));
 }
 
 function clientLane({ row }: RequestDetail, endMs: number): Lane {
@@ -154,13 +151,14 @@ function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endM
     sub: `${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}${isFailed ? ', failed' : ''}`,
     role: leg.kind,
     isFailed,
-    bars: [whole, ...(phases.length > 0 ? phases.map(phaseBar) : observedSteps(leg))],
+    // The inside of a failed leg explains nothing; its end does.
+    bars: [whole, ...(isFailed ? [] : phases.length > 0 ? phases.map(phaseBar) : observedSteps(leg))],
   };
 }
 
 /** Without phases the leg still shows what was seen of it: waiting for headers, then for the first byte, then bytes. */
 function observedSteps(leg: LegView): readonly Bar[] {
-  if (leg.outcome === 'error' || leg.firstByteMs === undefined || leg.endMs === undefined) return [];
+  if (leg.firstByteMs === undefined || leg.endMs === undefined) return [];
   const look: Phase = leg.kind === 'prefill' ? 'prefill' : leg.kind;
   return [{
     startMs: leg.firstByteMs, endMs: leg.endMs, look, isExact: true, label: '',
