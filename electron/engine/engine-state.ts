@@ -23,8 +23,12 @@ export function engineState(parts: EngineParts, proxyUrl: string | undefined): E
     instances: instances.map((instance) => viewOf(parts, instance)),
     streams: kvEvents.streams(),
     edges: telemetry.edges(),
-    rings: { requests: telemetry.log.counters(), kv: kvEvents.log.counters() },
+    rings: ringCounters(parts),
     telemetryDropped: telemetry.dropped,
     ...(demo !== undefined && { simulation: demo.view(instances) }),
   };
+}
+
+export function ringCounters({ telemetry, kvEvents }: Pick<EngineParts, 'telemetry' | 'kvEvents'>): EngineState['rings'] {
+  return { requests: telemetry.log.counters(), kv: kvEvents.log.counters() };
 }

@@ -10,7 +10,7 @@ import type { EngineState } from '#shared/state.ts';
 import type { Demo } from './demo.ts';
 import { parseEngineOptions, type EngineOptions, type EngineSettings } from './engine-options.ts';
 import type { EngineParts } from './engine-parts.ts';
-import { engineState } from './engine-state.ts';
+import { engineState, ringCounters } from './engine-state.ts';
 import { Fleet } from './fleet/fleet.ts';
 import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
@@ -108,7 +108,13 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
         return fleet.remove(instance.id);
       },
     },
-    metricsPage: createMetricsPage({ fleet, telemetry, kvEvents, version }),
+    metricsPage: createMetricsPage({
+      fleet,
+      telemetry,
+      streams: () => kvEvents.streams(),
+      rings: () => ringCounters({ telemetry, kvEvents }),
+      version,
+    }),
     version,
   });
   const gauges = new ProcessGauges();

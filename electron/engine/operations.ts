@@ -25,7 +25,7 @@ export type RunOperation = <N extends OperationName>(name: N, input: unknown) =>
 export function createOperations(parts: EngineParts, state: () => EngineState): RunOperation {
   const handlers = createHandlers(parts, state);
   return async (name, input) => {
-    if (!Object.hasOwn(OPERATION_INPUTS, name)) throw new PdscopeError('unknown_operation', `There is no operation "${String(name).slice(0, 64)}".`);
+    if (!Object.hasOwn(OPERATION_INPUTS, name)) throw new PdscopeError('unknown_operation', `There is no operation "${name.slice(0, 64)}".`);
     const parsed = OPERATION_INPUTS[name].safeParse(input ?? {});
     if (!parsed.success) throw new PdscopeError('bad_input', `${name}: ${issuesText(parsed.error)}`);
     // The schema of `name` made it; the compiler does not connect the two over a generic.
