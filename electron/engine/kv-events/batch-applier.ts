@@ -33,6 +33,8 @@ export interface BatchSink {
   onEvent(context: BatchContext, event: KvEvent): void;
 }
 
+const MAX_TOPICS = 3;
+
 export class BatchApplier {
   readonly tracker = new StreamTracker();
   /** Batches applied (duplicates are not). */
@@ -50,6 +52,9 @@ export class BatchApplier {
   lastReceivedAtUnixMs: number | undefined;
   /** The rank the engine stamped last, when it stamps one. */
   lastRank: number | undefined;
+
+  /** Topics seen, the first few: more than one means that several publishers share this stream. */
+  readonly topics = new Set<string>();
 
   readonly #sink: BatchSink;
   readonly #limits: DecodeLimits | undefined;
@@ -71,6 +76,7 @@ export class BatchApplier {
       this.#bad(result, context);
       return 0;
     }
+    if (this.topics.size < MAX_TOPICS) this.topics.add(result.topic);
     this.#batch(result.batch, context);
     return result.batch.events.length;
   }

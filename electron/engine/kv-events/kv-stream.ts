@@ -130,7 +130,12 @@ export class KvStream {
 
   #stateReason(): string | undefined {
     if (this.#reason !== undefined) return this.#reason;
-    const { lastRank } = this.#applier;
+    const { lastRank, topics } = this.#applier;
+    // Several engines may connect to one bound socket; their sequences then look like endless restarts.
+    if (topics.size > 1) {
+      const names = Array.from(topics, (topic) => JSON.stringify(topic)).join(', ');
+      return `several publishers share this stream (topics ${names}); give each instance its own endpoint or topic`;
+    }
     // Wrong port offsets between ranks are a common mistake, and otherwise invisible.
     if (lastRank === undefined || lastRank === this.identity.rank) return undefined;
     return `its batches say rank ${lastRank}, but the endpoint was taken for rank ${this.identity.rank}`;

@@ -164,6 +164,22 @@ describe('sockets', () => {
     expect(view(events).stateReason).toBe('its batches say rank 3, but the endpoint was taken for rank 0');
   });
 
+  it('says when several publishers share a stream', async () => {
+    const port = await freePort();
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, mode: 'bind' }));
+    await using one = TestPublisher.connected(`tcp://127.0.0.1:${port}`);
+    await using other = TestPublisher.connected(`tcp://127.0.0.1:${port}`);
+    let seq = 0;
+    await until(async () => {
+      await one.batch(seq, [stored(1)], { topic: 'kv@a' });
+      await other.batch(seq, [stored(1)], { topic: 'kv@b', ts: 5000 + seq });
+      seq += 1;
+      return view(events).stateReason !== undefined && view(events).state === 'live';
+    }, 'a reason');
+    expect(view(events).stateReason).toMatch(/^several publishers share this stream \(topics "kv@[ab]", "kv@[ab]"\); give each instance its own endpoint or topic$/);
+  });
+
   it('binds for engines whose publisher connects', async () => {
     const port = await freePort();
     const events = kvEvents();
