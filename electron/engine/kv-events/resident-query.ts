@@ -48,32 +48,66 @@ export function queryResident(streams: readonly ResidentStream[], store: BlockSt
   };
 }
 
-function search(
-  owners: readonly Owner[], store: BlockStore, input: ParsedOperationInput<'kv.blocks'>,
-): { readonly slots: readonly number[]; readonly matching: number } {
-  const prefix = input.hash?.toLowerCase() ?? '';
-  const perOwner = owners.map((owner) => {
-    const slots: number[] = [];
-    let matching = prefix === '' ? owner.count : 0;
-    for (const slot of store.slotsOf(owner)) {
-      if (prefix !== '') {
-        if (!matches(store, slot, prefix)) continue;
-        matching += 1;
-      } else if (slots.length >= input.limit) break;
-      if (slots.length < input.limit) slots.push(slot);
-    }
-    return { slots, matching };
-  });
-  const slots = perOwner.flatMap((part) => part.slots);
-  slots.sort((a, b) => store.read(b).storedAtUnixMs - store.read(a).storedAtUnixMs);
-  return { slots: slots.slice(0, input.limit), matching: perOwner.reduce((sum, part) => sum + part.matching, 0) };
+interface Found {
+  readonly slots: readonly number[];
+  readonly matching: number;
 }
 
-/** A prefix of the whole digest, or of the 64-bit form that names the same block. */
-function matches(store: BlockStore, slot: number, prefix: string): boolean {
-  const { high, low, digest } = store.keyOf(slot);
-  if (digest?.startsWith(prefix) === true) return true;
-  return keyHex(high, low).startsWith(prefix);
+function search(owners: readonly Owner[], store: BlockStore, input: ParsedOperationInput<'kv.blocks'>): Found {
+  const prefix = input.hash?.toLowerCase() ?? '';
+  const exact = findExact(owners, store, prefix);
+  const parts = exact.length > 0 ? [{ slots: exact, matching: exact.length }] : owners.map((owner) => searchOwner(owner, store, { prefix, limit: input.limit }));
+  const slots = parts.flatMap((part) => part.slots);
+  slots.sort((a, b) => store.read(b).storedAtUnixMs - store.read(a).storedAtUnixMs);
+  return { slots: slots.slice(0, input.limit), matching: parts.reduce((sum, part) => sum + part.matching, 0) };
+}
+
+/** A whole hash, as pasted from a row or a log, needs no walk. */
+function findExact(owners: readonly Owner[], store: BlockStore, hash: string): number[] {
+  if (hash.length < KEY_DIGITS) return [];
+  const high = Number.parseInt(hash.slice(-KEY_DIGITS, -KEY_DIGITS / 2), 16);
+  const low = Number.parseInt(hash.slice(-KEY_DIGITS / 2), 16);
+  return owners
+    .map((owner) => store.find(owner, high, low))
+    .filter((slot) => slot !== 0 && (hash.length === KEY_DIGITS || store.keyOf(slot).digest === hash));
+}
+
+function searchOwner(owner: Owner, store: BlockStore, { prefix, limit }: { readonly prefix: string; readonly limit: number }): Found {
+  const slots: number[] = [];
+  if (prefix === '') {
+    for (const slot of store.slotsOf(owner)) {
+      if (slots.length >= limit) break;
+      slots.push(slot);
+    }
+    return { slots, matching: owner.count };
+  }
+  const matches = prefixTest(prefix);
+  let matching = 0;
+  for (const slot of store.slotsOf(owner)) {
+    if (!matches(store.keyOf(slot))) continue;
+    matching += 1;
+    if (slots.length < limit) slots.push(slot);
+  }
+  return { slots, matching };
+}
+
+/** Hex digits of the 64-bit form. */
+const KEY_DIGITS = 16;
+
+type Key = ReturnType<BlockStore['keyOf']>;
+
+/** A prefix of the whole digest, or of the 64-bit form that names the same block; compared as numbers, as most have no digest. */
+function prefixTest(prefix: string): (key: Key) => boolean {
+  const ofDigest = ({ digest }: Key): boolean => digest?.startsWith(prefix) === true;
+  if (prefix.length > KEY_DIGITS) return ofDigest;
+  const highPart = Number.parseInt(prefix.slice(0, 8), 16);
+  if (prefix.length <= 8) {
+    const shift = 32 - 4 * prefix.length;
+    return (key) => key.high >>> shift === highPart || ofDigest(key);
+  }
+  const lowPart = Number.parseInt(prefix.slice(8), 16);
+  const shift = 64 - 4 * prefix.length;
+  return (key) => (key.high === highPart && key.low >>> shift === lowPart) || ofDigest(key);
 }
 
 function toView(slot: number, store: BlockStore, { stream, residency }: Place): KvBlockView {

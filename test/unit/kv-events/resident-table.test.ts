@@ -109,6 +109,9 @@ describe('ResidentTable', () => {
     const [block] = queryResident([s], store, query({ hash: 'B97A' })).blocks;
     expect(block).toMatchObject({ hash: second.toString('hex'), parent: digest.toString('hex') });
     expect(queryResident([s], store, query({ hash: 'a3da57' })).matching).toBe(1);
+    expect(queryResident([s], store, query({ hash: digest.toString('hex') })).blocks.map((found) => found.hash)).toEqual([digest.toString('hex')]);
+    expect(queryResident([s], store, query({ hash: digest.toString('hex').slice(0, 20) })).matching).toBe(1);
+    expect(queryResident([s], store, query({ hash: `00${digest.toString('hex').slice(2)}` })).matching).toBe(0);
     s.resident.apply(removed([14488298466357512399n]), 2);
     expect(queryResident([s], store, query()).blocks.map((found) => found.hash)).toEqual([second.toString('hex')]);
   });
@@ -170,12 +173,27 @@ describe('queries', () => {
     expect(queryResident(both, store, query({ stream: 'p0/0', limit: 1 }))).toMatchObject({ matching: 20, total: 22, blocks: [{ hash: '0000000000000014' }] });
     expect(queryResident(both, store, query({ medium: 'cpu' }))).toMatchObject({ matching: 1, blocks: [{ stream: 'p0/1' }] });
     expect(queryResident(both, store, query({ hash: '10' }))).toMatchObject({ matching: 1 });
+    expect(queryResident(both, store, query({ hash: '000000000000001' })).blocks.map((block) => block.hash.at(-1))).toEqual(['4', '3', '2', '1', '0']);
+    expect(queryResident(both, store, query({ hash: '0000000000000001' })).blocks.map((block) => [block.stream, block.medium])).toEqual([['p0/1', 'CPU'], ['p0/0', 'GPU']]);
+    expect(queryResident(both, store, query({ hash: '0000000000000099' }))).toMatchObject({ matching: 0, blocks: [] });
     expect(queryResident(both, store, query({ hash: '00', limit: 3 }))).toMatchObject({ matching: 21, blocks: [{ medium: 'CPU' }, { hash: '0000000000000014' }, { hash: '0000000000000013' }] });
     expect(queryResident(both, store, query()).byStream).toEqual([
       { stream: 'p0/0', instanceName: 'P0', resident: [{ medium: 'GPU', blocks: 20 }] },
       { stream: 'p0/1', instanceName: 'P0', resident: [{ medium: 'GPU', blocks: 1 }, { medium: 'CPU', blocks: 1 }] },
     ]);
   });
+});
+
+it('finds by any prefix of a hash exactly what text comparison finds', () => {
+  fc.assert(fc.property(fc.array(fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }), { minLength: 1, maxLength: 20 }), fc.nat(19), fc.integer({ min: 1, max: 16 }), (values, pick, digits) => {
+    const store = newStore();
+    const s = stream(0, store);
+    s.resident.apply(stored(values), 1);
+    const all = new Set(values.map((value) => value.toString(16).padStart(16, '0')));
+    const hash = Array.from(all)[pick % all.size]?.slice(0, digits) ?? '';
+    const found = queryResident([s], store, query({ hash })).blocks.map((block) => block.hash);
+    expect(found.sort()).toEqual(Array.from(all).filter((text) => text.startsWith(hash)).sort());
+  }));
 });
 
 describe('any interleaving', () => {
