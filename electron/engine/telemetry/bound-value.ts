@@ -8,9 +8,18 @@ const MAX_DEPTH = 16;
 /** JSON text beyond this is shown as cut text. */
 const MAX_JSON_CHARS = 1024 * 1024;
 
+/** Room for the words that say what was left out, so that cutting a cut text changes nothing. */
+const MARK_CHARS = 40;
+
+/** What `boundValue` made: cutting it again would count what is missing from the wrong whole. */
+const alreadyBounded = new WeakSet<object>();
+
 export function boundValue(value: unknown): unknown {
+  if (typeof value === 'object' && value !== null && alreadyBounded.has(value)) return value;
   const budget = { nodes: MAX_NODES };
-  return cut(typeof value === 'string' || Buffer.isBuffer(value) ? parseExact(value.toString()) : value, budget, 0);
+  const result = cut(typeof value === 'string' || Buffer.isBuffer(value) ? parseExact(value.toString()) : value, budget, 0);
+  if (typeof result === 'object' && result !== null) alreadyBounded.add(result);
+  return result;
 }
 
 /** About how many bytes a bounded value takes in memory. */
@@ -31,9 +40,15 @@ function parseExact(text: string): unknown {
   }
 }
 
+function cutText(text: string): string {
+  if (text.length <= MAX_STRING) return text;
+  const kept = MAX_STRING - MARK_CHARS;
+  return `${text.slice(0, kept)}... ${text.length - kept} more characters`;
+}
+
 function cut(value: unknown, budget: { nodes: number }, depth: number): unknown {
   budget.nodes -= 1;
-  if (typeof value === 'string') return value.length > MAX_STRING ? `${value.slice(0, MAX_STRING)}... ${value.length - MAX_STRING} more characters` : value;
+  if (typeof value === 'string') return cutText(value);
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null) return value;
   if (depth >= MAX_DEPTH) return '... nested deeper';
