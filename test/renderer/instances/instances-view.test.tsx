@@ -76,7 +76,7 @@ describe('InstancesView', () => {
     await page.until(() => page.text().includes(words));
     const input = page.root.querySelector<HTMLInputElement>('input[placeholder="10.0.0.1:8100"]');
     expect(input?.getAttribute('aria-invalid')).toBe('true');
-    const descriptions = (input?.getAttribute('aria-describedby') ?? '').split(' ').map((id) => document.querySelector(`#${id}`)?.textContent);
+    const descriptions = (input?.getAttribute('aria-describedby') ?? '').split(/ +/).map((id) => document.querySelector(`#${id}`)?.textContent);
     expect(descriptions).toContain(words);
   });
 

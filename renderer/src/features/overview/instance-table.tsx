@@ -1,3 +1,4 @@
+import { VisuallyHidden } from '@mantine/core';
 import { Fragment, useMemo, type ReactElement } from 'react';
 import { ROLES, type Role } from '#shared/vocabulary.ts';
 import type { EngineState } from '#shared/state.ts';
@@ -54,7 +55,9 @@ export function InstanceTable({ engine, windowMin }: { readonly engine: EngineSt
               <th scope="col" title="vllm:kv_cache_usage_perc of the last scrape">KV used</th>
               <th scope="col" className={classes.right} title="Prefix cache hit rate between the last two scrapes, token-weighted">hit %</th>
               <th scope="col">stream</th>
-              <th scope="col" aria-label="Actions" />
+              <th scope="col">
+                <VisuallyHidden>actions</VisuallyHidden>
+              </th>
             </tr>
           </thead>
           <tbody>

@@ -10,7 +10,9 @@ export const COLLAPSE_ABOVE = 8;
 export const NODE_WIDTH = 122;
 export const NODE_HEIGHT = 38;
 const GAP = 12;
+const ROW = NODE_HEIGHT + GAP;
 const PAD_Y = 30;
+const PAD_TOP = 8;
 
 export interface TopologyNode {
   /** `clients`, `proxy`, an instance id, or `role:<role>` for a collapsed role. */
@@ -43,15 +45,14 @@ export function layoutTopology(instances: readonly InstanceView[], edges: readon
     ...ROLES.map((role) => columnOf(role, instances)).filter((column) => column.length > 0),
   ];
   const rows = Math.max(...columns.map((column) => column.length));
-  const height = Math.max(150, rows * (NODE_HEIGHT + GAP) - GAP + 2 * PAD_Y);
+  const encodeRows = columns.find((column) => column[0]?.role === 'encode')?.length ?? 0;
+  const height = Math.max(150, rows * ROW - GAP + 2 * PAD_Y, 2 * (encodeRows * ROW + NODE_HEIGHT / 2 + PAD_TOP));
   const stepX = columns.length > 1 ? (width - NODE_WIDTH) / (columns.length - 1) : 0;
   const nodes = columns.flatMap((column, columnIndex) => {
-    const columnHeight = column.length * (NODE_HEIGHT + GAP) - GAP;
-    return column.map((node, rowIndex): TopologyNode => ({
-      ...node,
-      x: Math.round(columnIndex * stepX),
-      y: Math.round((height - columnHeight) / 2 + rowIndex * (NODE_HEIGHT + GAP)),
-    }));
+    const columnHeight = column.length * ROW - GAP;
+    // Encode stands above the middle: what the proxy sends to prefill passes it by and must not seem to go through it.
+    const top = column[0]?.role === 'encode' ? height / 2 - NODE_HEIGHT / 2 - column.length * ROW : (height - columnHeight) / 2;
+    return column.map((node, rowIndex): TopologyNode => ({ ...node, x: Math.round(columnIndex * stepX), y: Math.round(top + rowIndex * ROW) }));
   });
   return { nodes, edges: mergeEdges(nodes, edges), height };
 }

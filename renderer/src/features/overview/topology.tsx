@@ -75,14 +75,15 @@ function Node({ node, engine }: { readonly node: TopologyNode; readonly engine: 
   const second = secondLine(node, engine);
   const box = (
     <>
-      <rect width={NODE_WIDTH} height={NODE_HEIGHT} className={classes.box} stroke={stroke} strokeDasharray={isQuiet ? '4 3' : undefined} />
+      <rect width={NODE_WIDTH} height={NODE_HEIGHT} className={classes.box} stroke={stroke} strokeDasharray={isQuiet ? '4 3' : undefined}>
+        <title>{`${labelOf(node)}: ${state?.words ?? second}${state?.explanation === undefined ? '' : ` (${state.explanation})`}`}</title>
+      </rect>
       <text x={9} y={16} className={classes.name}>
         {labelOf(node)}
       </text>
       <text x={9} y={30} className={classes.line} data-tone={tone}>
         {second}
       </text>
-      <title>{`${labelOf(node)}: ${state?.words ?? second}${state?.explanation === undefined ? '' : ` (${state.explanation})`}`}</title>
     </>
   );
   const transform = `translate(${node.x} ${node.y})`;
@@ -94,7 +95,6 @@ function Node({ node, engine }: { readonly node: TopologyNode; readonly engine: 
       className={classes.link}
       role="link"
       tabIndex={0}
-      aria-label={`${labelOf(node)}: ${second}`}
       onClick={open}
       onKeyDown={(event) => {
         if (event.key === 'Enter') open();
