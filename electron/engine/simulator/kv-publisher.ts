@@ -95,6 +95,8 @@ class ZmqKvPublisher implements KvPublisher {
   readonly #bufferSteps: number;
   readonly #sent: Sent[] = [];
   #sentStart = 0;
+  readonly #outbox: Buffer[][] = [];
+  #isSending = false;
   #seq = 0;
   #isClosed = false;
 
@@ -136,10 +138,24 @@ class ZmqKvPublisher implements KvPublisher {
     this.counters.batches += 1;
     this.counters.events += events.length;
     this.counters.bytes += payload.length;
-    // A PUB socket queues or drops at once; the promise is settled and rejects only when the socket was closed meanwhile.
-    this.#pub.send([this.#topic, seq, payload]).catch(() => {
-      this.counters.batches -= 1;
-    });
+    this.#outbox.push([this.#topic, seq, payload]);
+    if (!this.#isSending) void this.#send();
+  }
+
+  /**
+   * A PUB socket queues or drops at once, but zeromq.js lets a send wait for the event loop now and then, and refuses
+   * a second one meanwhile (EBUSY): one sender empties the outbox in order.
+   */
+  async #send(): Promise<void> {
+    this.#isSending = true;
+    for (let frames = this.#outbox.shift(); frames !== undefined && !this.#isClosed; frames = this.#outbox.shift()) {
+      try {
+        await this.#pub.send(frames);
+      } catch (error) {
+        if (!this.#isClosed) throw error;
+      }
+    }
+    this.#isSending = false;
   }
 
   skipNext(batches: number): void {

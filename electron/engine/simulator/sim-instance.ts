@@ -88,6 +88,7 @@ class RunningSimInstance implements SimInstance {
   readonly #setLife: (life: EngineLife) => void;
   #restarts = 0;
   #isClosed = false;
+  #lastTurn: Promise<void> = Promise.resolve();
 
   constructor(parts: Parts, state: { front: HttpFront; life: EngineLife; inFlight: () => number; setLife: (life: EngineLife) => void }) {
     const { options } = parts;
@@ -130,34 +131,12 @@ class RunningSimInstance implements SimInstance {
     return this.#life.publishers?.counters() ?? NOTHING_PUBLISHED;
   }
 
-  async setFault(fault: SimFault, amount?: number): Promise<void> {
-    const { faults } = this.#parts;
-    const wasHanging = faults.fault === 'hang';
-    faults.set(fault, amount);
-    // Requests that were left hanging will never be answered; their clients should learn that the fault is over.
-    if (wasHanging && fault !== 'hang') this.#front.dropConnections();
-    if (fault === 'refuse') await this.#front.refuse();
-    else await this.#front.resume();
-    if (fault === 'event-gap') this.#life.publishers?.skipNext(faults.amount);
-    if (fault === 'drop-lease') {
-      for (const core of this.#life.cores) core.leases.dropAll();
-      faults.set('none');
-    }
-    if (fault === 'restart') {
-      await this.restart();
-      faults.set('none');
-    }
+  setFault(fault: SimFault, amount?: number): Promise<void> {
+    return this.#inTurn(() => this.#applyFault(fault, amount));
   }
 
-  async restart(): Promise<void> {
-    const { kvEvents } = this;
-    await this.#front.refuse();
-    this.#life.close();
-    const { options, prng, sideChannel, faults } = this.#parts;
-    this.#life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents });
-    this.#setLife(this.#life);
-    this.#restarts += 1;
-    if (!this.#isClosed && faults.fault !== 'refuse') await this.#front.resume();
+  restart(): Promise<void> {
+    return this.#inTurn(() => this.#restartNow());
   }
 
   stats(): SimStats {
@@ -178,12 +157,50 @@ class RunningSimInstance implements SimInstance {
     };
   }
 
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    await this.#front.close();
+  close(): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#isClosed = true;
+      await this.#front.close();
+      this.#life.close();
+      await this.#parts.sideChannel?.close();
+    });
+  }
+
+  /** Faults, restarts and the end move the same ports, so they happen one after the other; none after the end. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTurn.then(() => (this.#isClosed ? undefined : work()));
+    this.#lastTurn = turn.catch(() => {});
+    return turn;
+  }
+
+  async #applyFault(fault: SimFault, amount: number | undefined): Promise<void> {
+    const { faults } = this.#parts;
+    const wasHanging = faults.fault === 'hang';
+    faults.set(fault, amount);
+    // Requests that were left hanging will never be answered; their clients should learn that the fault is over.
+    if (wasHanging && fault !== 'hang') this.#front.dropConnections();
+    if (fault === 'refuse') await this.#front.refuse();
+    else await this.#front.resume();
+    if (fault === 'event-gap') this.#life.publishers?.skipNext(faults.amount);
+    if (fault === 'drop-lease') {
+      for (const core of this.#life.cores) core.leases.dropAll();
+      faults.set('none');
+    }
+    if (fault === 'restart') {
+      await this.#restartNow();
+      faults.set('none');
+    }
+  }
+
+  async #restartNow(): Promise<void> {
+    const { kvEvents } = this;
+    const { options, prng, sideChannel, faults } = this.#parts;
+    await this.#front.refuse();
     this.#life.close();
-    await this.#parts.sideChannel?.close();
+    this.#life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents });
+    this.#setLife(this.#life);
+    this.#restarts += 1;
+    if (faults.fault !== 'refuse') await this.#front.resume();
   }
 }
 

@@ -80,6 +80,21 @@ describe('faults on demand', () => {
   });
 });
 
+describe('several at once', () => {
+  it('happen one after the other, and none after the end', async () => {
+    const events = await startSimInstance({ role: 'both', speed: 100, kvEvents: {}, dpSize: 2 });
+    try {
+      await Promise.all([events.restart(), events.setFault('restart'), events.setFault('refuse'), events.setFault('none')]);
+      expect(events.stats().restarts).toBe(2);
+      expect((await send(events, '/health')).status).toBe(200);
+    } finally {
+      await Promise.all([events.restart(), events.close(), events.restart(), events.close()]);
+    }
+    expect(events.stats().restarts).toBe(3);
+    await expect(send(events, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+});
+
 describe('clients that leave', () => {
   it('free their blocks, streaming or not, and are noted', async () => {
     for (const stream of [true, false]) {
