@@ -85,6 +85,8 @@ export class RowStore<C extends RowChannel> {
     this.#error = undefined;
     this.#skippedBefore += this.#skippedNow;
     this.#skippedNow = 0;
+    // Who changes the filter while paused wants to see its answer; what is frozen then is that answer.
+    let isFirst = true;
     this.#subscription = this.#transport.subscribe(
       this.#channel,
       { filter, limit: this.#limit },
@@ -94,6 +96,8 @@ export class RowStore<C extends RowChannel> {
           this.#status = 'live';
           this.#skippedNow = skipped;
           this.#apply(data);
+          if (isFirst && this.#pause !== undefined) this.#pause = { arrived: 0, frozen: this.#liveView() };
+          isFirst = false;
         },
         onDelta: (data) => this.#apply(data),
         onRejected: (error) => {

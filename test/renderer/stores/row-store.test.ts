@@ -79,6 +79,21 @@ describe('RowStore', () => {
     expect(view.rows.map((one) => one.n)).toEqual([2]);
   });
 
+  it('shows the answer to a filter that is changed while paused', async () => {
+    const transport = new FakeTransport();
+    const store = new RowStore(transport, 'kv', 10);
+    store.open('');
+    transport.subscription('kv').handler.onSnapshot(data([1, 2, 3]), { skipped: 0 });
+    store.setPaused(true);
+    store.open('type:removed');
+    const { handler } = transport.subscription('kv');
+    handler.onSnapshot(data([2]), { skipped: 0 });
+    handler.onDelta(data([4]));
+    const view = await published(store, (one) => one.paused?.arrived === 1);
+    expect(view.rows.map((one) => one.n)).toEqual([2]);
+    expect(view.status).toBe('paused');
+  });
+
   it('counts resyncs and skipped frames over all its subscriptions', async () => {
     const transport = new FakeTransport();
     const store = new RowStore(transport, 'kv', 10);

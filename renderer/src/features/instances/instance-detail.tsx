@@ -64,8 +64,9 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
         />
       </div>
 
-      {(servesPrefill || servesDecode) && <SectionHead title="Latency as pdscope observed it, 5 min" />}
+      <SectionHead title="Latency as pdscope observed it, 5 min" />
       <div className={classes.block}>
+        {role === 'encode' && <Message tone="plain">Encode legs are timed per request, in the Requests view.</Message>}
         <Facts
           facts={[
             ['prefill p50 / p95 ms', servesPrefill && <QuantilePair key="prefill" quantiles={latency.prefillMs} tail="p95" />],
