@@ -95,7 +95,7 @@ class ZmqKvPublisher implements KvPublisher {
   readonly #bufferSteps: number;
   readonly #sent: Sent[] = [];
   #sentStart = 0;
-  readonly #outbox: Buffer[][] = [];
+  readonly #outbox: Uint8Array[][] = [];
   #isSending = false;
   #seq = 0;
   #isClosed = false;
