@@ -1,0 +1,33 @@
+// Builds the benchmark (test/bench) into out/bench and runs it. Arguments pass through: npm run bench -- --help
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const { build } = await import('vite');
+const { dependencies } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+
+await build({
+  root,
+  configFile: false,
+  logLevel: 'warn',
+  define: { __PDSCOPE_VERSION__: JSON.stringify('bench') },
+  build: {
+    ssr: true,
+    target: 'node20',
+    outDir: 'out/bench',
+    emptyOutDir: true,
+    minify: false,
+    rollupOptions: {
+      input: ['bench', 'proxy-process', 'kv-publisher-process'].map((name) => `test/bench/${name}.ts`),
+      external: [...Object.keys(dependencies), /^node:/],
+      output: { entryFileNames: '[name].js', format: 'es' },
+    },
+  },
+});
+
+const { status, signal } = spawnSync(process.execPath, ['out/bench/bench.js', ...process.argv.slice(2)], {
+  cwd: root,
+  stdio: 'inherit',
+});
+process.exitCode = signal ? 1 : (status ?? 1);

@@ -1,0 +1,57 @@
+/** Starts the measured process and asks it questions over IPC. */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { InstanceSpec } from '#shared/instance.ts';
+import type { EngineState } from '#shared/state.ts';
+
+export interface ProxyProcessOptions {
+  readonly instances: InstanceSpec[];
+  readonly demo?: { readonly prefill: number; readonly decode: number; readonly requestsPerSecond: number };
+}
+
+export type ProxyQuestion = 'usage' | 'stop';
+
+export interface Usage {
+  readonly cpu: NodeJS.CpuUsage;
+  readonly rssBytes: number;
+  readonly state: EngineState;
+}
+
+export interface ProxyHandle {
+  /** Base URL without a path. */
+  readonly url: string;
+  usage(): Promise<Usage>;
+  stop(): Promise<void>;
+}
+
+async function answerOf<T>(child: ChildProcess): Promise<T> {
+  const [message] = (await once(child, 'message', { signal: AbortSignal.timeout(30_000) })) as [T];
+  return message;
+}
+
+/** Forks the engine. Rejects when it does not come up within 30 s. */
+export async function startProxyProcess(options: ProxyProcessOptions): Promise<ProxyHandle> {
+  const child = fork(fileURLToPath(new URL('./proxy-process.js', import.meta.url)), [JSON.stringify(options)], {
+    execArgv: ['--expose-gc'],
+  });
+  const { ready } = await answerOf<{ ready: string }>(child);
+  return {
+    url: ready,
+    usage: async () => {
+      const answer = answerOf<Usage>(child);
+      child.send('usage' satisfies ProxyQuestion);
+      return await answer;
+    },
+    stop: async () => {
+      const exited = once(child, 'exit');
+      child.send('stop' satisfies ProxyQuestion);
+      await exited;
+    },
+  };
+}
+
+/** CPU microseconds spent between two answers. */
+export function cpuMicros(before: Usage, after: Usage): number {
+  return after.cpu.user + after.cpu.system - before.cpu.user - before.cpu.system;
+}

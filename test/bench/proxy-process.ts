@@ -1,0 +1,27 @@
+/** The measured process: the whole engine as hosts build it, telemetry on. Answers questions about its own use of the machine. */
+import { createEngine } from '#engine/engine.ts';
+import { silentLogger } from '#engine/log.ts';
+import type { ProxyProcessOptions, ProxyQuestion } from './proxy-handle.ts';
+
+const options = JSON.parse(process.argv[2] ?? '{}') as ProxyProcessOptions;
+const engine = await createEngine({
+  host: 'headless',
+  version: 'bench',
+  logger: silentLogger,
+  proxy: { host: '127.0.0.1', port: 0 },
+  connector: 'nixl',
+  policy: 'round-robin',
+  instances: options.instances,
+  ...(options.demo !== undefined && { demo: options.demo }),
+});
+
+process.on('message', (question: ProxyQuestion) => {
+  if (question === 'stop') {
+    void engine.close().then(() => process.exit(0));
+    return;
+  }
+  globalThis.gc?.();
+  process.send?.({ cpu: process.cpuUsage(), rssBytes: process.memoryUsage().rss, state: engine.state() });
+});
+const { host, port } = engine.proxyAddress;
+process.send?.({ ready: `http://${host}:${port}` });
