@@ -89,9 +89,8 @@ export async function startControlServer(options: ControlServerOptions): Promise
 
   app.addHook('onRequest', async (request, reply) => {
     setSecurityHeaders(reply);
-    // A cookie is sent by browsers, and they name the origin of everything but plain reads.
-    const needsOrigin = request.method !== 'GET' && request.method !== 'HEAD' && !auth.hasApiToken(request.headers.authorization);
-    const why = refusal(request.headers, needsOrigin);
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    const why = refusal(request.headers, !isRead && comesWithCookie(request.headers));
     if (why !== undefined) return fail(reply, 403, { code: 'forbidden', message: why, retryable: false });
     const path = request.url.split('?')[0] ?? '';
     if (OPEN_PATHS.has(path) || isSignedIn(request.cookies, request.headers.authorization)) return undefined;
@@ -128,7 +127,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
     engine,
     server: app.server,
     logger,
-    refusal: ({ headers }) => refusal(headers, !auth.hasApiToken(headers.authorization)),
+    refusal: ({ headers }) => refusal(headers, comesWithCookie(headers)),
     isSignedIn: ({ headers }) => isSignedIn(app.parseCookie(headers.cookie ?? ''), headers.authorization),
   });
 
@@ -179,6 +178,11 @@ async function addPage(app: FastifyInstance, rendererDir: string, page: ReturnTy
       reply.header('cache-control', isHashed ? 'public, max-age=31536000, immutable' : 'no-cache');
     },
   });
+}
+
+/** A cookie goes along by itself, so its use must prove its origin; browsers name it in everything but plain reads. */
+function comesWithCookie({ cookie, authorization }: IncomingMessage['headers']): boolean {
+  return cookie !== undefined && authorization === undefined;
 }
 
 function setSecurityHeaders(reply: FastifyReply): void {

@@ -1,6 +1,6 @@
 /** Runs `pdscope sim`. */
 import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
-import { PdscopeError } from '#shared/errors.ts';
+import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { ProgramOutput } from './command-context.ts';
 import type { SimFlags } from './commands/sim-command.ts';
 import { stopOnSignals } from './shutdown.ts';
@@ -37,10 +37,15 @@ async function start(flags: SimFlags): Promise<SimInstance> {
       }),
     });
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'EADDRINUSE') throw error;
-    throw new PdscopeError('port_in_use', `A port of the simulated instance is taken (HTTP ${port}, KV events ${kvEventsPort ?? 'none'}). Give another, or 0 for any.`, { cause: error });
+    if (!isPortTaken(error)) throw error;
+    throw new PdscopeError('port_in_use', `A port of the simulated instance is taken: ${errorMessage(error)}`, { cause: error });
   }
+}
+
+/** The simulator wraps the system's error; ZMQ has its own words for it. */
+function isPortTaken(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return (error as NodeJS.ErrnoException).code === 'EADDRINUSE' || isPortTaken(error.cause);
 }
 
 function simText(instance: SimInstance, { fault }: SimFlags): string {

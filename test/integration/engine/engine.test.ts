@@ -205,6 +205,6 @@ describe('engine', () => {
     const body = response.text().catch(() => 'cut');
     await Promise.all([engine.close(), engine.close()]);
     expect(await body).not.toContain('[DONE]');
-    await expect(fetch(engine.proxyAddress.url)).rejects.toThrow();
+    await expect(fetch(engine.proxyAddress.url)).rejects.toThrow('fetch failed');
   });
 });
