@@ -4,8 +4,9 @@
  */
 
 const FIRST_CAPACITY = 16;
-/** Writes kept per request; 40 KB. */
+/** Writes kept per request; 40 KB. A power of two. */
 export const MAX_CHUNKS = 4096;
+const MASK = MAX_CHUNKS - 1;
 /** Microseconds in 32 bits: 71 minutes from `received`. Later writes are counted as dropped. */
 const MAX_US = 2 ** 32 - 1;
 const MAX_EVENTS = 2 ** 16 - 1;
@@ -14,7 +15,7 @@ export class ChunkLog {
   #timesUs = new Uint32Array(FIRST_CAPACITY);
   #bytes = new Uint32Array(FIRST_CAPACITY);
   #events = new Uint16Array(FIRST_CAPACITY);
-  /** Writes ever stored. Entry i is at `i % MAX_CHUNKS`. */
+  /** Writes ever stored. Entry i is at `i & MASK`. */
   #total = 0;
   #tooLate = 0;
 
@@ -44,7 +45,7 @@ export class ChunkLog {
       return;
     }
     if (this.#total === this.#timesUs.length && this.#total < MAX_CHUNKS) this.#grow();
-    const slot = this.#total % MAX_CHUNKS;
+    const slot = this.#total & MASK;
     this.#timesUs[slot] = us;
     this.#bytes[slot] = bytes;
     this.#events[slot] = Math.min(events, MAX_EVENTS);
@@ -53,15 +54,15 @@ export class ChunkLog {
 
   /** Milliseconds from `received` of entry `index` (first..total-1). */
   timeMs(index: number): number {
-    return (this.#timesUs[index % MAX_CHUNKS] ?? 0) / 1000;
+    return (this.#timesUs[index & MASK] ?? 0) / 1000;
   }
 
   bytes(index: number): number {
-    return this.#bytes[index % MAX_CHUNKS] ?? 0;
+    return this.#bytes[index & MASK] ?? 0;
   }
 
   events(index: number): number {
-    return this.#events[index % MAX_CHUNKS] ?? 0;
+    return this.#events[index & MASK] ?? 0;
   }
 
   /** Gives back the room that a finished request will not use. */

@@ -6,14 +6,18 @@
  */
 import { MAX_CHUNKS, type ChunkLog } from './chunk-log.ts';
 
-/** Messages at the end of a stream that are no output: at most the usage message and `[DONE]`. */
-export const MAX_TRAILING = 2;
+/** Where gaps go. */
+export interface GapSink {
+  record(ms: number): void;
+}
 
 /** Takes gaps from a growing log once each, holding back the last ones until the end tells what they were. */
 export class GapReader {
   #next = 0;
   #lastEventMs: number | undefined;
-  readonly #heldBack: number[] = [];
+  /** The last two gaps, older first; -1 = none. Fields instead of an array: this runs for every chunk. */
+  #older = -1;
+  #newer = -1;
 
   /** True when `log` is about to overwrite entries that were not read. */
   isBehind(log: ChunkLog): boolean {
@@ -21,36 +25,41 @@ export class GapReader {
   }
 
   /** Reads what is new and hands out the gaps that are certainly between output messages. */
-  read(log: ChunkLog, onGap: (ms: number) => void): void {
-    for (let index = Math.max(this.#next, log.first); index < log.total; index += 1) {
+  read(log: ChunkLog, sink: GapSink): void {
+    const { total } = log;
+    for (let index = Math.max(this.#next, log.first); index < total; index += 1) {
       const events = log.events(index);
       if (events === 0) continue;
       const atMs = log.timeMs(index);
-      if (this.#lastEventMs !== undefined) this.#push(atMs - this.#lastEventMs, onGap);
-      for (let more = 1; more < events; more += 1) this.#push(0, onGap);
+      if (this.#lastEventMs !== undefined) this.#push(atMs - this.#lastEventMs, sink);
+      for (let more = 1; more < events; more += 1) this.#push(0, sink);
       this.#lastEventMs = atMs;
     }
-    this.#next = log.total;
+    this.#next = total;
   }
 
-  /** After the last `read`: hands out what was held back, except the last `trailing` messages. */
-  finish(trailing: number, onGap: (ms: number) => void): void {
-    const held = this.#heldBack.splice(0);
-    for (const gap of held.slice(0, Math.max(0, held.length - trailing))) onGap(gap);
+  /** After the last `read`: hands out what was held back, except the last `trailing` (0 to 2) messages. */
+  finish(trailing: number, sink: GapSink): void {
+    const held = [this.#older, this.#newer].filter((gap) => gap >= 0);
+    for (const gap of held.slice(0, Math.max(0, held.length - trailing))) sink.record(gap);
+    this.#older = -1;
+    this.#newer = -1;
   }
 
-  #push(gap: number, onGap: (ms: number) => void): void {
-    this.#heldBack.push(gap);
-    if (this.#heldBack.length > MAX_TRAILING) onGap(this.#heldBack.shift() ?? 0);
+  #push(gap: number, sink: GapSink): void {
+    if (this.#older >= 0) sink.record(this.#older);
+    this.#older = this.#newer;
+    this.#newer = gap;
   }
 }
 
 /** Median gap of what `log` keeps, nearest rank; undefined with fewer than two output messages. */
 export function medianGapMs(log: ChunkLog, trailing: number): number | undefined {
   const gaps: number[] = [];
+  const sink: GapSink = { record: (gap) => gaps.push(gap) };
   const reader = new GapReader();
-  reader.read(log, (gap) => gaps.push(gap));
-  reader.finish(trailing, (gap) => gaps.push(gap));
+  reader.read(log, sink);
+  reader.finish(trailing, sink);
   if (gaps.length === 0) return undefined;
   gaps.sort((a, b) => a - b);
   return gaps[Math.ceil(gaps.length / 2) - 1];

@@ -1,6 +1,7 @@
 /** Everything counted about one instance: series of 15 minutes, and totals since it joined for the Prometheus page. */
 import type { InstanceId } from '#shared/ids.ts';
 import type { LegKind, Role } from '#shared/vocabulary.ts';
+import { BucketBatch } from './bucket-batch.ts';
 import { LogHistogram } from './log-histogram.ts';
 import { CounterSeries, DistributionSeries, GaugeSeries } from './windowed.ts';
 
@@ -16,6 +17,8 @@ export class InstanceStats {
   readonly lifetime: Readonly<Record<DistributionName, LogHistogram>>;
   /** Duration of finished legs by kind, since the instance joined. */
   readonly legMs: Readonly<Record<LegKind, LogHistogram>>;
+  /** Gaps of this round, on their way into `itlMs`. */
+  readonly gaps = new BucketBatch();
   readonly requests = new CounterSeries();
   readonly errors = new CounterSeries();
   /** SSE events of decode legs. */
@@ -45,9 +48,9 @@ export class InstanceStats {
     this.legMs = { encode: new LogHistogram(), prefill: new LogHistogram(), decode: new LogHistogram() };
   }
 
-  record(name: DistributionName, second: number, ms: number): void {
-    this.series[name].record(second, ms);
-    this.lifetime[name].record(ms);
+  record(name: DistributionName, second: number, ms: number, bucket: number): void {
+    this.series[name].record(second, ms, bucket);
+    this.lifetime[name].record(ms, bucket);
   }
 
   countEvents(second: number, count: number): void {

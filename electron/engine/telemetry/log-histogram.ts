@@ -5,6 +5,7 @@
  * Values are milliseconds; up to 1 us they count as 0 (bucket 0), beyond 1e8 ms they are clamped.
  */
 import type { Quantiles } from '#shared/quantiles.ts';
+import type { BucketBatch } from './bucket-batch.ts';
 
 export const RELATIVE_ERROR = 0.01;
 const MIN_VALUE = 1e-3;
@@ -49,10 +50,10 @@ export class LogHistogram {
     return this.#counts.entries();
   }
 
-  /** Not-a-number is ignored. */
-  record(value: number): void {
+  /** Not-a-number is ignored. `bucket` saves the logarithm to who knows it. */
+  record(value: number, bucket = bucketOf(value)): void {
     if (Number.isNaN(value)) return;
-    this.add(bucketOf(value), 1);
+    this.add(bucket, 1);
     this.#sum += value;
     if (value > this.#max) this.#max = value;
   }
@@ -74,6 +75,14 @@ export class LogHistogram {
     for (const [bucket, count] of other.#counts) this.add(bucket, count);
     this.#sum += other.#sum;
     this.raiseMax(other.#max);
+  }
+
+  /** Adds all samples of a batch. */
+  addBatch(batch: BucketBatch): void {
+    if (batch.isEmpty) return;
+    batch.forEach((bucket, count) => this.add(bucket, count));
+    this.#sum += batch.sum;
+    this.raiseMax(batch.max);
   }
 
   clear(): void {

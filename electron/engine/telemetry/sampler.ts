@@ -5,8 +5,9 @@
  */
 import type { InstanceId } from '#shared/ids.ts';
 import type { FlowEdge } from '#shared/state.ts';
+import type { GapSink } from './gaps.ts';
 import { InstanceStats, type DistributionName } from './instance-stats.ts';
-import { LogHistogram } from './log-histogram.ts';
+import { bucketOf, LogHistogram } from './log-histogram.ts';
 import { answeringLeg, handoffMs, tpotMs, trailingMessages } from './materialise.ts';
 import type { LegRecord, RequestRecord } from './request-record.ts';
 import { CounterSeries, DistributionSeries } from './windowed.ts';
@@ -17,6 +18,7 @@ const FACTS_GRACE_MS = 100;
 export const RATE_SECONDS = 10;
 const MAX_EDGES = 4096;
 const MAX_INSTANCES = 1024;
+const NO_SINK: GapSink = { record() {} };
 
 export class Sampler {
   readonly #instances = new Map<InstanceId, InstanceStats>();
@@ -34,6 +36,7 @@ export class Sampler {
   /** Samples not taken because a table was full. */
   dropped = 0;
   #second = 0;
+  readonly #withGaps = new Set<InstanceStats>();
 
   all(): Iterable<InstanceStats> {
     return this.#instances.values();
@@ -96,7 +99,18 @@ export class Sampler {
   foldGaps(record: RequestRecord): void {
     if (record.chunks === undefined) return;
     const stats = this.#answering(record);
-    record.gaps.read(record.chunks, (gap) => this.#record(stats, 'itlMs', gap));
+    record.gaps.read(record.chunks, this.#gapSink(stats));
+  }
+
+  /** Hands the gaps of this round on. Called after every round of `fold`. */
+  flushGaps(): void {
+    for (const stats of this.#withGaps) {
+      stats.series.itlMs.addBatch(this.#second, stats.gaps);
+      stats.lifetime.itlMs.addBatch(stats.gaps);
+      this.fleet.itlMs.addBatch(this.#second, stats.gaps);
+      stats.gaps.clear();
+    }
+    this.#withGaps.clear();
   }
 
   /** Flows between instances over the last complete seconds. Edges without any are forgotten. */
@@ -124,7 +138,7 @@ export class Sampler {
     const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
     if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
     record.folded.gaps = true;
-    if (record.firstChunkMs !== undefined) record.gaps.finish(trailingMessages(record), (gap) => this.#record(stats, 'itlMs', gap));
+    if (record.firstChunkMs !== undefined) record.gaps.finish(trailingMessages(record), this.#gapSink(stats));
     return true;
   }
 
@@ -177,14 +191,22 @@ export class Sampler {
     this.fleet.addedMs.record(this.#second, (record.legs[0]?.sentMs ?? 0) + (handoff ?? 0));
   }
 
+  /** Gaps of an instance that left are not counted. */
+  #gapSink(stats: InstanceStats | undefined): GapSink {
+    if (stats === undefined) return NO_SINK;
+    this.#withGaps.add(stats);
+    return stats.gaps;
+  }
+
   #answering(record: RequestRecord): InstanceStats | undefined {
     const leg = answeringLeg(record);
     return leg === undefined ? undefined : this.of(leg.instance);
   }
 
   #record(stats: InstanceStats | undefined, name: DistributionName, ms: number): void {
-    this.fleet[name].record(this.#second, ms);
-    stats?.record(name, this.#second, ms);
+    const bucket = bucketOf(ms);
+    this.fleet[name].record(this.#second, ms, bucket);
+    stats?.record(name, this.#second, ms, bucket);
   }
 
   #countEdge(from: InstanceId | 'proxy', to: InstanceId): void {

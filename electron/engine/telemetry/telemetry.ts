@@ -170,7 +170,7 @@ export class Telemetry implements Tracer {
     const waiting = this.#waiting;
     if (waiting.length > 0) this.#waiting = waiting.filter((record) => !this.#sampler.fold(record, second));
     const dirty = this.#dirty;
-    if (dirty.length === 0) return;
+    if (dirty.length === 0 && waiting.length === 0) return;
     this.#dirty = [];
     for (const record of dirty) {
       record.isDirty = false;
@@ -178,6 +178,7 @@ export class Telemetry implements Tracer {
       if (!this.#sampler.fold(record, second)) this.#waiting.push(record);
       if (record.endMs !== undefined) this.#store.finish(record);
     }
+    this.#sampler.flushGaps();
   }
 
   close(): void {

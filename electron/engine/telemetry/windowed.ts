@@ -4,6 +4,7 @@
  * counted into the newest. Everything is allocated with the first sample.
  */
 import type { Quantiles } from '#shared/quantiles.ts';
+import type { BucketBatch } from './bucket-batch.ts';
 import { bucketOf, LogHistogram } from './log-histogram.ts';
 
 /** Seconds kept. */
@@ -41,11 +42,20 @@ export class DistributionSeries {
     return this.#droppedSeconds;
   }
 
-  record(second: number, value: number): void {
+  /** Not-a-number is ignored. `bucket` saves the logarithm to who knows it. */
+  record(second: number, value: number, bucket = bucketOf(value)): void {
     if (Number.isNaN(value)) return;
     this.#advance(second);
-    this.#current.record(value);
-    this.#rolling.add(bucketOf(value), 1);
+    this.#current.record(value, bucket);
+    this.#rolling.add(bucket, 1);
+  }
+
+  /** Adds all samples of a batch to one second. */
+  addBatch(second: number, batch: BucketBatch): void {
+    if (batch.isEmpty) return;
+    this.#advance(second);
+    this.#current.addBatch(batch);
+    batch.forEach((bucket, count) => this.#rolling.add(bucket, count));
   }
 
   /** Adds the seconds `from`..`to` (both included) to `into`. */
