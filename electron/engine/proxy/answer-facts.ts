@@ -5,8 +5,8 @@
  */
 import type { LegUsage } from '#shared/request.ts';
 import type { LegFacts } from '../telemetry/trace.ts';
-import { transferParamsForRecord } from './connectors/transfer-params.ts';
-import { lastValueOf } from './json-members.ts';
+import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './connectors/transfer-params.ts';
+import { jsonKey, lastValueOf } from './json-members.ts';
 
 /** Usage and finish reason sit in the last events before `[DONE]`; earlier ones are not read. */
 const EVENTS_READ = 4;
@@ -17,16 +17,34 @@ type Json = Readonly<Record<string, unknown>>;
 
 /** Facts of a JSON body, whole or only its last bytes. */
 export function factsOfBody(lastBytes: Buffer): LegFacts {
-  const usage = usageOf(parse(lastValueOf(lastBytes, 'usage')));
-  const metrics = asObject(parse(lastValueOf(lastBytes, 'metrics')));
-  const finishReason = parse(lastValueOf(lastBytes, 'finish_reason'));
-  const params = lastValueOf(lastBytes, 'kv_transfer_params');
-  return {
-    ...(usage !== undefined && { usage }),
-    ...(typeof finishReason === 'string' && { finishReason }),
-    ...(metrics !== undefined && { metrics }),
-    ...(params !== undefined && { kvTransferParams: transferParamsForRecord(params) }),
-  };
+  const finishReason = parse(lastValueOf(lastBytes, FINISH_REASON));
+  return collect({
+    usage: usageOf(parse(lastValueOf(lastBytes, USAGE))),
+    metrics: asObject(parse(lastValueOf(lastBytes, METRICS))),
+    finishReason: typeof finishReason === 'string' ? finishReason : undefined,
+    params: lastValueOf(lastBytes, PARAMS),
+  });
+}
+
+const USAGE = jsonKey('usage');
+const METRICS = jsonKey('metrics');
+const FINISH_REASON = jsonKey('finish_reason');
+const PARAMS = jsonKey(KV_TRANSFER_PARAMS);
+
+interface Found {
+  readonly usage: LegUsage | undefined;
+  readonly metrics: Json | undefined;
+  readonly finishReason: string | undefined;
+  readonly params: Buffer | undefined;
+}
+
+function collect({ usage, metrics, finishReason, params }: Found): LegFacts {
+  const facts: { -readonly [K in keyof LegFacts]: LegFacts[K] } = {};
+  if (usage !== undefined) facts.usage = usage;
+  if (finishReason !== undefined) facts.finishReason = finishReason;
+  if (metrics !== undefined) facts.metrics = metrics;
+  if (params !== undefined) facts.kvTransferParams = transferParamsForRecord(params);
+  return facts;
 }
 
 /** Whether a body with a 2xx status is an error object all the same, as some gateways answer. */
@@ -62,13 +80,7 @@ export function factsOfStream(lastBytes: Buffer): StreamFacts {
     error ??= event['error'] ?? undefined;
     if (++read === EVENTS_READ || (usage !== undefined && finishReason !== undefined)) break;
   }
-  const params = lastValueOf(lastBytes, 'kv_transfer_params');
-  const facts: LegFacts = {
-    ...(usage !== undefined && { usage }),
-    ...(finishReason !== undefined && { finishReason }),
-    ...(metrics !== undefined && { metrics }),
-    ...(params !== undefined && { kvTransferParams: transferParamsForRecord(params) }),
-  };
+  const facts = collect({ usage, metrics, finishReason, params: lastValueOf(lastBytes, PARAMS) });
   return { facts, ...(error !== undefined && { error }) };
 }
 
@@ -95,14 +107,14 @@ function* payloadsFromEnd(text: string): Generator<string> {
 function usageOf(value: unknown): LegUsage | undefined {
   const usage = asObject(value);
   if (usage === undefined) return undefined;
+  const found: { -readonly [K in keyof LegUsage]: LegUsage[K] } = {};
   const promptTokens = asCount(usage['prompt_tokens']);
+  if (promptTokens !== undefined) found.promptTokens = promptTokens;
   const completionTokens = asCount(usage['completion_tokens']);
+  if (completionTokens !== undefined) found.completionTokens = completionTokens;
   const cachedTokens = asCount(asObject(usage['prompt_tokens_details'])?.['cached_tokens']);
-  return {
-    ...(promptTokens !== undefined && { promptTokens }),
-    ...(completionTokens !== undefined && { completionTokens }),
-    ...(cachedTokens !== undefined && { cachedTokens }),
-  };
+  if (cachedTokens !== undefined) found.cachedTokens = cachedTokens;
+  return found;
 }
 
 function finishReasonOf(choices: unknown): string | undefined {

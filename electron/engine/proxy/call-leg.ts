@@ -57,7 +57,7 @@ export class CallLeg extends Leg {
       return;
     }
     this.settle('ok');
-    this.#resolve({ body, members });
+    this.#resolve({ body, members, facts });
   }
 
   protected override onFailure(error: ProxyError): void {

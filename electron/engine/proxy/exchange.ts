@@ -14,6 +14,7 @@ import type { Logger } from '../log.ts';
 import type { RequestTrace } from '../telemetry/trace.ts';
 import { CallLeg } from './call-leg.ts';
 import type { ClientRequest } from './client-request.ts';
+import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, LegAnswer, LegContext, LegRequest } from './connectors/connector.ts';
 import type { LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
@@ -31,6 +32,7 @@ export interface ExchangeOptions {
   readonly policy: Policy;
   readonly trace: RequestTrace;
   readonly timeouts: ProxyTimeouts;
+  readonly connectWatch: ConnectWatch;
   readonly maxRetries: number;
   readonly logger: Logger;
 }
@@ -39,6 +41,7 @@ export class Exchange implements LegContext, LegOwner {
   readonly request: ClientRequest;
   readonly scheduler: LegScheduler;
   readonly timeouts: ProxyTimeouts;
+  readonly connectWatch: ConnectWatch;
   readonly trace: RequestTrace;
   /** Why the request did not end well, once known. */
   failure: ProxyError | undefined;
@@ -56,6 +59,7 @@ export class Exchange implements LegContext, LegOwner {
     this.request = options.request;
     this.scheduler = options.scheduler;
     this.timeouts = options.timeouts;
+    this.connectWatch = options.connectWatch;
     this.trace = options.trace;
     this.#retriesLeft = options.maxRetries;
   }

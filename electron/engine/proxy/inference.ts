@@ -13,6 +13,7 @@ import type { Logger } from '../log.ts';
 import type { RequestTrace, Tracer } from '../telemetry/trace.ts';
 import { checkContentType, parseBody, type ClientRequest } from './client-request.ts';
 import { ClientStream } from './client-stream.ts';
+import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, Connector } from './connectors/connector.ts';
 import { Exchange } from './exchange.ts';
 import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
@@ -27,6 +28,7 @@ export interface InferenceOptions {
   readonly tracer: Tracer;
   readonly logger: Logger;
   readonly timeouts: ProxyTimeouts;
+  readonly connectWatch: ConnectWatch;
   readonly maxBodyBytes: number;
   readonly maxRetries: number;
   readonly openaiApiKey: string | undefined;
@@ -156,7 +158,7 @@ class InferenceRun {
   }
 
   #createExchange(request: ClientRequest): Exchange {
-    const { scheduler, timeouts, maxRetries, logger, openaiApiKey } = this.#options;
+    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey } = this.#options;
     return new Exchange({
       request,
       headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
@@ -165,6 +167,7 @@ class InferenceRun {
       policy: this.#init.modes.policy,
       trace: this.#trace,
       timeouts,
+      connectWatch,
       maxRetries,
       logger,
     });

@@ -59,14 +59,22 @@ export function memberValue(json: Buffer, members: readonly JsonMember[], key: s
   return member === undefined ? undefined : json.subarray(member.valueStart, member.end);
 }
 
+/** A key as it stands in JSON, colon included. */
+export type JsonKey = Buffer & { readonly __jsonKey: never };
+
+/** Made once per key: searching for bytes is cheaper than for a text. */
+export function jsonKey(name: string): JsonKey {
+  return Buffer.from(`"${name}":`) as JsonKey;
+}
+
 /**
  * The value of the last `"key":` anywhere in `json`, which may be cut off at its start. Exact for keys that occur once:
  * inside strings the quotes would be escaped.
  */
-export function lastValueOf(json: Buffer, key: string): Buffer | undefined {
-  const at = json.lastIndexOf(`"${key}":`);
+export function lastValueOf(json: Buffer, key: JsonKey): Buffer | undefined {
+  const at = json.lastIndexOf(key);
   if (at < 0) return undefined;
-  const start = skipSpace(json, at + key.length + 3);
+  const start = skipSpace(json, at + key.length);
   const end = endOfValue(json, start);
   return end > start ? json.subarray(start, end) : undefined;
 }
@@ -80,43 +88,58 @@ export function editMembers(
   members: readonly JsonMember[],
   edits: ReadonlyMap<string, string | Buffer | undefined>,
 ): Buffer {
-  const pieces: Buffer[] = [OPEN];
-  const missing = new Set(edits.keys());
+  const out = new PieceWriter();
   let runStart = -1;
   let runEnd = -1;
-  const flush = (): void => {
-    if (runStart < 0) return;
-    if (pieces.length > 1) pieces.push(SEPARATOR);
-    pieces.push(json.subarray(runStart, runEnd));
-    runStart = -1;
-  };
   for (const member of members) {
     if (!edits.has(member.key)) {
       if (runStart < 0) runStart = member.start;
       runEnd = member.end;
       continue;
     }
-    missing.delete(member.key);
-    flush();
+    if (runStart >= 0) out.member(json.subarray(runStart, runEnd));
+    runStart = -1;
     const value = edits.get(member.key);
-    if (value !== undefined) pushMember(pieces, json.subarray(member.start, member.valueStart), value);
+    if (value !== undefined) out.member(json.subarray(member.start, member.valueStart), value);
   }
-  flush();
-  for (const key of missing) {
-    const value = edits.get(key);
-    if (value !== undefined) pushMember(pieces, Buffer.from(`${JSON.stringify(key)}:`), value);
+  if (runStart >= 0) out.member(json.subarray(runStart, runEnd));
+  for (const [key, value] of edits) {
+    if (value !== undefined && !members.some((member) => member.key === key)) out.member(`${JSON.stringify(key)}:`, value);
   }
-  pieces.push(CLOSE);
-  return Buffer.concat(pieces);
+  return out.finish();
 }
 
-const OPEN = Buffer.from('{');
-const CLOSE = Buffer.from('}');
-const SEPARATOR = Buffer.from(',');
+/** Joins pieces of an object: texts are gathered, so that short ones cost no buffer each. */
+class PieceWriter {
+  readonly #pieces: (string | Buffer)[] = [];
+  #text = '{';
+  #isEmpty = true;
 
-function pushMember(pieces: Buffer[], keyAndColon: Buffer, value: string | Buffer): void {
-  if (pieces.length > 1) pieces.push(SEPARATOR);
-  pieces.push(keyAndColon, typeof value === 'string' ? Buffer.from(value) : value);
+  member(first: string | Buffer, value: string | Buffer = ''): void {
+    if (!this.#isEmpty) this.#text += ',';
+    this.#isEmpty = false;
+    this.#add(first);
+    this.#add(value);
+  }
+
+  finish(): Buffer {
+    this.#pieces.push(`${this.#text}}`);
+    let bytes = 0;
+    for (const piece of this.#pieces) bytes += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+    const out = Buffer.allocUnsafe(bytes);
+    let at = 0;
+    for (const piece of this.#pieces) at += typeof piece === 'string' ? out.write(piece, at) : piece.copy(out, at);
+    return out;
+  }
+
+  #add(piece: string | Buffer): void {
+    if (typeof piece === 'string') {
+      this.#text += piece;
+      return;
+    }
+    this.#pieces.push(this.#text, piece);
+    this.#text = '';
+  }
 }
 
 function readKey(json: Buffer, start: number, end: number): string | undefined {

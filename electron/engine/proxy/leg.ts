@@ -10,6 +10,7 @@ import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { LegTrace, RequestTrace } from '../telemetry/trace.ts';
+import type { ConnectWatch, Connecting } from './connect-watch.ts';
 import type { LegRequest } from './connectors/connector.ts';
 import type { LegHeaders, RawHeaders } from './headers.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
@@ -23,6 +24,7 @@ const MAX_ERROR_BODY_BYTES = 64 * 1024;
 export interface LegOwner {
   readonly scheduler: LegScheduler;
   readonly timeouts: ProxyTimeouts;
+  readonly connectWatch: ConnectWatch;
   readonly trace: RequestTrace;
   /** The leg has ended; `error` unless well or cancelled. */
   legSettled(leg: Leg, error: ProxyError | undefined): void;
@@ -36,7 +38,7 @@ export interface LegSetup {
   readonly headersTimeoutMs: number;
 }
 
-export abstract class Leg implements Dispatcher.DispatchHandler {
+export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
   readonly kind: LegKind;
   readonly instance: Instance;
   protected readonly request: LegRequest;
@@ -44,10 +46,10 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
   protected readonly owner: LegOwner;
   protected controller: Dispatcher.DispatchController | undefined;
   status = 0;
+  connectDeadlineMs = 0;
   #isSettled = false;
   #errorBody: Buffer[] | undefined;
   #errorBodyBytes = 0;
-  #connectTimer: NodeJS.Timeout | undefined;
 
   constructor(owner: LegOwner, setup: LegSetup) {
     const { request, attempt, path, headers } = setup;
@@ -72,7 +74,8 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
   /** Sends the request. Separate from the constructor because undici may fail it before `dispatch` returns. */
   start({ path, headers, headersTimeoutMs }: LegSetup): void {
     const { connectMs, idleMs } = this.owner.timeouts;
-    this.#connectTimer = setTimeout(onConnectTimeout, connectMs, this);
+    this.connectDeadlineMs = performance.now() + connectMs;
+    this.owner.connectWatch.add(this);
     this.instance.pool.dispatch(
       { path, method: 'POST', headers, body: this.request.body, headersTimeout: headersTimeoutMs, bodyTimeout: idleMs },
       this,
@@ -93,8 +96,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    if (this.#connectTimer !== undefined) clearTimeout(this.#connectTimer);
-    this.#connectTimer = undefined;
+    this.owner.connectWatch.delete(this);
     if (this.#isSettled) controller.abort(new Error('cancelled before it was sent'));
   }
 
@@ -158,7 +160,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
   /** Closes the leg's accounts. */
   protected settle(outcome: 'ok' | 'error' | 'aborted', error?: ProxyError): void {
     this.#isSettled = true;
-    if (this.#connectTimer !== undefined) clearTimeout(this.#connectTimer);
+    if (this.controller === undefined) this.owner.connectWatch.delete(this);
     this.legTrace.end(outcome, error?.toRequestError());
     const isInstanceFault = error !== undefined && !error.isRequestFault;
     this.owner.scheduler.legEnded(
@@ -185,9 +187,4 @@ export abstract class Leg implements Dispatcher.DispatchHandler {
       hasTransferParams: this.request.kvTransferParams !== undefined,
     });
   }
-}
-
-/** One function for all timers instead of a closure per leg. */
-function onConnectTimeout(leg: Leg): void {
-  leg.connectTimedOut();
 }

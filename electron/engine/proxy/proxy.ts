@@ -13,6 +13,7 @@ import type { LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Tracer } from '../telemetry/trace.ts';
 import { handleAdmin, type ProxyAdmin } from './admin-routes.ts';
+import { ConnectWatch } from './connect-watch.ts';
 import { createConnectors } from './connectors/connectors.ts';
 import { authorizationFor } from './headers.ts';
 import { Inference } from './inference.ts';
@@ -80,6 +81,7 @@ export function createProxy(options: ProxyOptions): Proxy {
 class ProxyServer implements Proxy {
   readonly #options: ProxyOptions;
   readonly #connectors = createConnectors();
+  readonly #connectWatch = new ConnectWatch();
   readonly #inference: Inference;
   readonly #models: ModelsPage;
   readonly #routes: ReadonlyMap<string, Partial<Record<Method, Handler>>>;
@@ -97,6 +99,7 @@ class ProxyServer implements Proxy {
       scheduler: options.scheduler,
       tracer: options.tracer,
       logger: options.logger,
+      connectWatch: this.#connectWatch,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
       maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
       maxRetries: options.maxRetries ?? MAX_RETRIES,
@@ -161,6 +164,7 @@ class ProxyServer implements Proxy {
     await within(closed, CLOSE_FLUSH_MS);
     this.#server.closeAllConnections();
     await closed;
+    this.#connectWatch.close();
     for (const connector of Object.values(this.#connectors)) await connector.close?.();
   }
 

@@ -26,9 +26,11 @@ export function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer
       const [only] = chunks;
       resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks));
     });
-    const onGone = (): void => reject(new ProxyError(400, 'client_closed', 'The client left before its request was complete.'));
+    const onGone = (): void => {
+      // Also emitted after a complete body; an error made for nothing costs its stack trace.
+      if (!req.complete) reject(new ProxyError(400, 'client_closed', 'The client left before its request was complete.'));
+    };
     req.once('error', onGone);
-    // After a complete body the promise is settled and this says nothing.
     req.once('close', onGone);
   });
 }

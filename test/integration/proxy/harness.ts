@@ -189,9 +189,9 @@ export async function startHarness({ prefill = [], decode = [], ...options }: Ha
   };
 }
 
-/** Waits until `check` gives something, polling; fails after 5 s. */
-export async function until<T>(check: () => T | undefined | false): Promise<T> {
-  const deadline = performance.now() + 5000;
+/** Waits until `check` gives something, polling; fails after `withinMs`. */
+export async function until<T>(check: () => T | undefined | false, withinMs = 20_000): Promise<T> {
+  const deadline = performance.now() + withinMs;
   for (;;) {
     const value = check();
     if (value !== undefined && value !== false) return value;

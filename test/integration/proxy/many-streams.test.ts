@@ -23,11 +23,11 @@ test('1,000 concurrent streams, none lost and none mixed up', async () => {
     res.end(`data: {"choices":[{"index":0,"text":"","finish_reason":"length"}]}\n\ndata: [DONE]\n\n`);
   });
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], connector: 'nixl', policy: 'power-of-two' });
-  const answers = Array.from({ length: STREAMS }, (_, index) => streamOf(harness.origin, `s${index}`));
-  await until(() => waiting.length === STREAMS);
+  const answers = Promise.all(Array.from({ length: STREAMS }, (_, index) => streamOf(harness.origin, `s${index}`)));
+  await Promise.race([answers, until(() => waiting.length === STREAMS)]);
   expect(harness.scheduler.inFlight).toBe(STREAMS);
   for (const go of waiting) go();
-  const texts = await Promise.all(answers);
+  const texts = await answers;
   texts.forEach((text, index) => {
     const expected = Array.from({ length: CHUNKS }, (_, chunk) => `s${index}:${chunk}`);
     expect([...text.matchAll(/"text":"(s[^"]+)"/g)].map((match) => match[1])).toEqual(expected);

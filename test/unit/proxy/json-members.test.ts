@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { editMembers, lastValueOf, memberValue, scanMembers } from '#engine/proxy/json-members.ts';
+import { editMembers, jsonKey, lastValueOf, memberValue, scanMembers } from '#engine/proxy/json-members.ts';
 
 function edit(text: string, edits: Record<string, string | undefined>): string {
   const json = Buffer.from(text);
@@ -96,8 +96,8 @@ test('memberValue gives the last of equal keys, as JSON.parse does', () => {
 
 test('lastValueOf reads from bytes that are cut off at their start', () => {
   const tail = Buffer.from('ext \\"usage\\":1"}],"usage": {"prompt_tokens":3},"kv_transfer_params":null}');
-  expect(lastValueOf(tail, 'usage')?.toString()).toBe('{"prompt_tokens":3}');
-  expect(lastValueOf(tail, 'kv_transfer_params')?.toString()).toBe('null');
-  expect(lastValueOf(tail, 'metrics')).toBeUndefined();
-  expect(lastValueOf(Buffer.from('"usage":{"cut'), 'usage')).toBeUndefined();
+  expect(lastValueOf(tail, jsonKey('usage'))?.toString()).toBe('{"prompt_tokens":3}');
+  expect(lastValueOf(tail, jsonKey('kv_transfer_params'))?.toString()).toBe('null');
+  expect(lastValueOf(tail, jsonKey('metrics'))).toBeUndefined();
+  expect(lastValueOf(Buffer.from('"usage":{"cut'), jsonKey('usage'))).toBeUndefined();
 });

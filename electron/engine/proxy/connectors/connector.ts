@@ -50,6 +50,7 @@ export interface LegRequest {
 export interface LegAnswer {
   readonly body: Buffer;
   readonly members: readonly JsonMember[];
+  readonly facts: LegFacts;
 }
 
 /** Where an answer's bytes go. After `end` or `fail` nothing more comes. */

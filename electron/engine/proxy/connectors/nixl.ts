@@ -11,7 +11,7 @@ import { reasonAgainstHandoff, type ClientRequest } from '../client-request.ts';
 import { editMembers, memberValue } from '../json-members.ts';
 import { describeRewrite, prefillBody, type Rewrite } from '../prefill-body.ts';
 import type { Answer, Connector, LegContext } from './connector.ts';
-import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './transfer-params.ts';
+import { KV_TRANSFER_PARAMS } from './transfer-params.ts';
 
 /** Only do_remote_decode is tested by the engine; the nulls are customary. */
 const PREFILL_PARAMS = {
@@ -45,7 +45,7 @@ export const nixlConnector: Connector = {
       instance: context.choose('decode'),
       body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, params]])),
       rewrites: [rewriteOfParams(request, params)],
-      kvTransferParams: transferParamsForRecord(params),
+      kvTransferParams: prefill.facts.kvTransferParams,
     });
   },
 };
