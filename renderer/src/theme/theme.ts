@@ -33,6 +33,7 @@ export const theme = createTheme({
     Tooltip: { defaultProps: { openDelay: 250, transitionProps: { duration: 0 }, withArrow: false, multiline: true, maw: 420 } },
     Menu: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none', position: 'bottom-end', offset: 4 } },
     Popover: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none' } },
+    Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } },
     Modal: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none', overlayProps: { backgroundOpacity: 0.5 } } },
   },
 });

@@ -1,6 +1,6 @@
 import { memo, useCallback, type ReactElement } from 'react';
 import { CartesianGrid, Line, LineChart, ResponsiveContainer, Tooltip, XAxis, YAxis, type TooltipContentProps } from 'recharts';
-import { formatClock, formatCompact, formatMs } from '../../ui/format.ts';
+import { formatClock, formatCompact, formatInteger, formatMs } from '../../ui/format.ts';
 import classes from './overview.module.css';
 import type { ChartRow } from './series-math.ts';
 
@@ -47,7 +47,7 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
           hide={isSmall}
           allowDataOverflow
         />
-        <YAxis width={52} domain={[0, 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatCompact} tickCount={isSmall ? 3 : 5} unit="" />
+        <YAxis width={52} domain={[0, 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatTick} tickCount={isSmall ? 3 : 5} unit="" />
         <Tooltip
           isAnimationActive={false}
           cursor={{ stroke: 'var(--pd-line-strong)' }}
@@ -71,6 +71,11 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
     </ResponsiveContainer>
   );
 });
+
+/** Exact up to five digits: on an axis, 1.1k beside 1.4k hides how far apart they are. */
+function formatTick(value: number): string {
+  return value < 100_000 ? formatInteger(value) : formatCompact(value);
+}
 
 /** Whole minutes of the window, thinned to at most eight. */
 function minuteTicks([from, to]: readonly [number, number]): number[] {
