@@ -60,6 +60,19 @@ test('a disconnect that meets the prefill answer leaves no leg running', async (
   await until(() => decode.received.every(({ isAborted }) => isAborted));
 });
 
+test('a client that leaves in the middle of its body starts no leg', async () => {
+  await using prefill = await startUpstream(PREFILL_OK);
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [prefill.origin] });
+  const { port, hostname } = new URL(harness.origin);
+  const socket = connect(Number(port), hostname);
+  socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"model":');
+  await until(() => harness.tracer.requests.length === 1);
+  socket.destroy();
+  await until(() => harness.tracer.last.state);
+  expect(harness.tracer.last).toMatchObject({ state: 'aborted', ends: 1, legs: [], error: { code: 'client_closed' } });
+  expect(prefill.received).toHaveLength(0);
+});
+
 test('a half-closed connection counts as a disconnect', async () => {
   await using prefill = await startUpstream(hang);
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [prefill.origin] });
@@ -111,11 +124,9 @@ test('close lets a running answer end, cuts what does not, and refuses new reque
   await using decode = await startUpstream(endless);
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
   const stream = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true });
-  const started = performance.now();
   const closed = harness.proxy.close();
   const text = await stream.text();
   await closed;
-  expect(performance.now() - started).toBeLessThan(1500);
   expect(JSON.parse(text.slice(FIRST.length + 6))).toMatchObject({ error: { code: 'shutting_down' } });
   expect(harness.tracer.last).toMatchObject({ state: 'error', error: { code: 'shutting_down' } });
   await until(() => decode.received[0]?.isAborted);
