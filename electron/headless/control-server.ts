@@ -24,7 +24,7 @@ import { serveSessionSockets } from './session-sockets.ts';
 /** Operations' inputs are small; nothing else is posted here. */
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Paths that answer without a sign-in. */
-const OPEN_PATHS = new Set(['/login', '/api/health']);
+const OPEN_PATHS = new Set(['/login', '/api/health', '/favicon.ico']);
 
 export interface ControlServerOptions {
   readonly engine: Engine;
@@ -118,6 +118,8 @@ export async function startControlServer(options: ControlServerOptions): Promise
     reply.setCookie(cookieName, result.sessionId, { path: '/', httpOnly: true, sameSite: 'strict' });
     return reply.redirect('/', 303);
   });
+  // Asked for by browsers unasked; a 404 would be the only error in their console.
+  app.get('/favicon.ico', (_request, reply) => reply.code(204).send());
   app.get('/api/health', () => ({ status: 'ok', version }));
   app.post('/api/login-links', () => ({ url: issueLoginUrl() }));
   addOperationRoutes(app, engine, logger);
