@@ -16,6 +16,7 @@ const alreadyBounded = new WeakSet<object>();
 
 export function boundValue(value: unknown): unknown {
   if (typeof value === 'object' && value !== null && alreadyBounded.has(value)) return value;
+  if (typeof value === 'object' && !Buffer.isBuffer(value) && nodesLeft(value, MAX_NODES, 0) > 0) return value;
   const budget = { nodes: MAX_NODES };
   const result = cut(typeof value === 'string' || Buffer.isBuffer(value) ? parseExact(value.toString()) : value, budget, 0);
   if (typeof result === 'object' && result !== null) alreadyBounded.add(result);
@@ -28,6 +29,22 @@ export function sizeOfValue(value: unknown): number {
   if (Array.isArray(value)) return value.reduce<number>((total, item) => total + sizeOfValue(item), 32);
   if (typeof value !== 'object' || value === null) return 8;
   return Object.entries(value).reduce((total, [key, item]) => total + key.length + 16 + sizeOfValue(item), 64);
+}
+
+/** What is left of a budget of nodes after `value`; 0 or less when something in it must be cut. Allocates nothing. */
+function nodesLeft(value: unknown, budget: number, depth: number): number {
+  let left = budget - 1;
+  if (typeof value === 'string') return value.length > MAX_STRING ? 0 : left;
+  if (typeof value === 'bigint') return 0;
+  if (typeof value !== 'object' || value === null) return left;
+  if (depth >= MAX_DEPTH) return 0;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length && left > 0; index += 1) left = nodesLeft((value as readonly unknown[])[index], left, depth + 1);
+    return left;
+  }
+  const object = value as Readonly<Record<string, unknown>>;
+  for (const key in object) if (Object.hasOwn(object, key) && left > 0) left = nodesLeft(object[key], left, depth + 1);
+  return left;
 }
 
 function parseExact(text: string): unknown {

@@ -19,7 +19,8 @@ export function rowOf(record: RequestRecord, clock: Clock): RequestRow {
 }
 
 export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
-  const { chunks, init } = record;
+  const { init } = record;
+  const chunks = record.stream?.chunks;
   const times: number[] = [];
   const sizes: number[] = [];
   if (chunks !== undefined) {
@@ -173,17 +174,13 @@ function routeOf(record: RequestRecord): RouteStep[] {
 }
 
 function medianOf(record: RequestRecord): number | undefined {
-  const { chunks, median, events } = record;
-  if (chunks === undefined || parsedAsUnary(record)) return undefined;
+  const { stream, median, events } = record;
+  if (stream === undefined) return undefined;
   const isFinal = record.state !== 'running';
   if (median !== undefined && !isFinal && events < median.events * MEDIAN_GROWTH) return median.ms;
-  const ms = medianGapMs(chunks, trailingMessages(record));
+  const ms = medianGapMs(stream.chunks, trailingMessages(record));
   record.median = { events, ms };
   return ms;
-}
-
-function parsedAsUnary(record: RequestRecord): boolean {
-  return record.parsedInit?.isStream !== true;
 }
 
 function legView(leg: LegRecord): LegView {

@@ -9,6 +9,7 @@ import type { RingCounters } from '#shared/state.ts';
 import type { RowLog } from '../row-log.ts';
 import { boundValue, sizeOfValue } from './bound-value.ts';
 import { ChangeList } from './change-list.ts';
+import { Fifo } from './fifo.ts';
 import { rowOf } from './materialise.ts';
 import type { Clock } from './clock.ts';
 import type { RequestRecord } from './request-record.ts';
@@ -32,8 +33,7 @@ export class RecordStore implements RowLog<RequestRow> {
   readonly #options: RecordStoreOptions;
   readonly #records = new Map<RecordId, RequestRecord>();
   readonly #changes = new ChangeList<RequestRecord>();
-  /** Finished records in the order they finished; a Set keeps it and can forget from the front. */
-  readonly #finished = new Set<RequestRecord>();
+  readonly #finished = new Fifo<RequestRecord>();
   #bytes = 0;
   #total = 0;
   #evicted = 0;
@@ -46,7 +46,7 @@ export class RecordStore implements RowLog<RequestRow> {
 
   /** Whether one more running request may be recorded; counts a drop when not. */
   hasRoom(): boolean {
-    const running = this.#records.size - this.#finished.size;
+    const running = this.#records.size - this.#finished.length;
     if (running < this.#options.capacity * RUNNING_FACTOR) return true;
     this.#dropped += 1;
     return false;
@@ -71,8 +71,11 @@ export class RecordStore implements RowLog<RequestRow> {
   /** A record ended and will hardly grow any more: counts its memory. Again after late facts. */
   finish(record: RequestRecord): void {
     if (!this.#records.has(record.id)) return;
-    record.chunks?.trim();
-    this.#finished.add(record);
+    record.stream?.chunks.trim();
+    if (!record.isFinished) {
+      record.isFinished = true;
+      this.#finished.push(record);
+    }
     this.#bytes -= record.sizeBytes;
     record.sizeBytes = compact(record);
     this.#bytes += record.sizeBytes;
@@ -103,23 +106,23 @@ export class RecordStore implements RowLog<RequestRow> {
   }
 
   clear(): number {
-    const cleared = this.#finished.size;
-    for (const record of this.#finished) this.#forget(record);
+    const cleared = this.#finished.length;
+    for (let record = this.#finished.shift(); record !== undefined; record = this.#finished.shift()) this.#forget(record);
     this.#generation += 1;
     return cleared;
   }
 
   #evict(): void {
     const { capacity, maxBytes } = this.#options;
-    for (const record of this.#finished) {
-      if (this.#records.size <= capacity && this.#bytes <= maxBytes) return;
+    while (this.#records.size > capacity || this.#bytes > maxBytes) {
+      const record = this.#finished.shift();
+      if (record === undefined) return;
       this.#forget(record);
       this.#evicted += 1;
     }
   }
 
   #forget(record: RequestRecord): void {
-    this.#finished.delete(record);
     this.#records.delete(record.id);
     this.#changes.remove(record);
     this.#bytes -= record.sizeBytes;
@@ -128,7 +131,7 @@ export class RecordStore implements RowLog<RequestRow> {
 
 /** Cuts what came from engines to a bounded size. @returns about how many bytes the record takes. */
 function compact(record: RequestRecord): number {
-  let bytes = BASE_BYTES + (record.chunks?.byteLength ?? 0) + record.captureBytes;
+  let bytes = BASE_BYTES + (record.stream?.chunks.byteLength ?? 0) + record.captureBytes;
   for (const decision of record.decisions) bytes += (decision.candidates.length + decision.excluded.length) * CANDIDATE_BYTES;
   for (const leg of record.legs) {
     leg.transferParamsSent = bounded(leg.transferParamsSent);

@@ -49,7 +49,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   responseBytes = 0;
   /** SSE events to the client. */
   events = 0;
-  chunks: ChunkLog | undefined;
+  /** Writes to the client; only of streams. */
+  stream: { readonly chunks: ChunkLog; readonly gaps: GapReader } | undefined;
   firstChunkMs: number | undefined;
   lastChunkMs: number | undefined;
   state: RequestState = 'running';
@@ -62,8 +63,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   previousChange: this | undefined;
   nextChange: this | undefined;
   isDirty = false;
+  isFinished = false;
   row: RequestRow | undefined;
-  readonly gaps = new GapReader();
   readonly folded = { events: 0, ttft: false, handoff: false, end: false, gaps: false, tpot: false };
   median: { readonly events: number; readonly ms: number | undefined } | undefined;
   sizeBytes = 0;
@@ -113,14 +114,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     const atMs = this.elapsedMs();
     this.responseBytes += bytes;
     this.lastChunkMs = atMs;
-    if (events > 0) {
-      this.events += events;
-      // TTFT is defined for streams: with one body the first byte is the last token's.
-      if (this.firstChunkMs === undefined && this.parsedInit?.isStream === true) this.firstChunkMs = atMs;
-    }
-    const chunks = (this.chunks ??= new ChunkLog());
-    if (this.gaps.isBehind(chunks)) this.#owner.gapsOverflow(this);
-    chunks.push(atMs, bytes, events);
+    // Gaps and TTFT are defined for streams: with one body the first byte is the last token's.
+    if (this.parsedInit?.isStream === true) this.#streamed(atMs, bytes, events);
     if (!this.isDirty) this.touch();
   }
 
@@ -131,6 +126,16 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     this.error = error;
     this.#owner.ended(this);
     this.touch();
+  }
+
+  #streamed(atMs: number, bytes: number, events: number): void {
+    if (events > 0) {
+      this.events += events;
+      this.firstChunkMs ??= atMs;
+    }
+    const stream = (this.stream ??= { chunks: new ChunkLog(), gaps: new GapReader() });
+    if (stream.gaps.isBehind(stream.chunks)) this.#owner.gapsOverflow(this);
+    stream.chunks.push(atMs, bytes, events);
   }
 
   /** Milliseconds since the request was received. */

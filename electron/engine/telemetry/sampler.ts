@@ -75,7 +75,6 @@ export class Sampler {
     this.#foldStart(record);
     const answering = answeringLeg(record);
     const stats = answering === undefined ? undefined : this.of(answering.instance);
-    const isStream = record.parsedInit?.isStream === true;
     if (record.events > record.folded.events) {
       const news = record.events - record.folded.events;
       record.folded.events = record.events;
@@ -86,7 +85,7 @@ export class Sampler {
       record.folded.ttft = true;
       this.#record(stats, 'ttftMs', record.firstChunkMs);
     }
-    if (isStream) this.foldGaps(record);
+    this.foldGaps(record);
     if (record.endMs === undefined) return true;
     if (!record.folded.end) {
       record.folded.end = true;
@@ -97,9 +96,10 @@ export class Sampler {
 
   /** Takes new gaps only; also called by the hot path before unread ones would be overwritten. */
   foldGaps(record: RequestRecord): void {
-    if (record.chunks === undefined) return;
+    const { stream } = record;
+    if (stream === undefined) return;
     const stats = this.#answering(record);
-    record.gaps.read(record.chunks, this.#gapSink(stats));
+    stream.gaps.read(stream.chunks, this.#gapSink(stats));
   }
 
   /** Hands the gaps of this round on. Called after every round of `fold`. */
@@ -138,7 +138,7 @@ export class Sampler {
     const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
     if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
     record.folded.gaps = true;
-    if (record.firstChunkMs !== undefined) record.gaps.finish(trailingMessages(record), this.#gapSink(stats));
+    record.stream?.gaps.finish(trailingMessages(record), this.#gapSink(stats));
     return true;
   }
 
