@@ -30,6 +30,8 @@ type Listener = (instance: Instance) => void;
 const TIMEOUT_STRIKES = 2;
 /** Failed scrapes after which the last gauges are too old to show. */
 const STALE_SCRAPES = 5;
+/** A restart between two checks shows only in models and version: these are asked again with every n-th check. */
+const REPROBE_CHECKS = 10;
 const PROMPT_LANE = 64;
 const SUSPECT_LANE = 32;
 
@@ -309,9 +311,15 @@ export class Fleet implements LegScheduler {
   }
 
   #monitor(instance: ManagedInstance): InstanceMonitor {
+    let checks = 0;
     return new InstanceMonitor(instance.origin, this.#monitorSettings, {
-      needsProbe: () => instance.health.kind !== 'ok',
+      needsProbe: () => {
+        checks += 1;
+        return instance.health.kind !== 'ok' || checks % REPROBE_CHECKS === 0;
+      },
       probed: (findings) => {
+        // What a healthy instance is known to be does not get lost to one failed question.
+        if (instance.health.kind === 'ok' && findings.problem !== undefined) return;
         this.#applyFindings(instance, findings);
         const others = this.list().filter((other) => other !== instance);
         instance.health = okHealth(modelMismatch(findings.models, others) ?? findings.problem);

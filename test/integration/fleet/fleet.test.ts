@@ -165,6 +165,22 @@ describe('watching', () => {
     expect(states).toEqual(['down', 'up', 'down']);
   });
 
+  it('notices another model after a restart too quick for the health check, and ignores one failed question', async () => {
+    await using engine = await startFakeEngine({ models: ['before'] });
+    const fleet = newFleet({ healthIntervalMs: 10 });
+    const instance = await fleet.add({ role: 'decode', url: engine.address });
+    let asked = 0;
+    engine.on('/v1/models', (response) => {
+      asked += 1;
+      response.writeHead(500).end();
+    });
+    await until(() => asked, (count) => count >= 2);
+    expect(instance).toMatchObject({ state: 'up', models: ['before'] });
+    engine.on('/v1/models', (response) => response.end('{"data":[{"id":"after"}]}'));
+    await until(() => instance.models, (models) => models[0] === 'after');
+    expect(instance.state).toBe('up');
+  });
+
   it('forgives one late health answer but not two', async () => {
     await using engine = await startFakeEngine();
     const fleet = newFleet({ probeTimeoutMs: 60 });
