@@ -86,6 +86,8 @@ export function FilterInput<Row>(props: FilterInputProps<Row>): ReactElement {
           value={draft.text}
           placeholder={placeholder}
           aria-label={label}
+          error={!draft.compiled.ok}
+          withAria={false}
           aria-invalid={!draft.compiled.ok}
           {...(describedBy !== undefined && { 'aria-describedby': describedBy })}
           spellCheck={false}

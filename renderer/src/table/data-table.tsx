@@ -81,7 +81,10 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
     useFlushSync: false,
   });
 
-  const scrollToTop = useCallback(() => scrollerRef.current?.scrollTo({ top: 0 }), []);
+  // A block body: scrollTo answers a promise in newer browsers, and React takes what an effect returns for its clean-up.
+  const scrollToTop = useCallback(() => {
+    void scrollerRef.current?.scrollTo({ top: 0 });
+  }, []);
   useEffect(scrollToTop, [resetKey, scrollToTop]);
 
   const resumeAtTop = useCallback(() => {

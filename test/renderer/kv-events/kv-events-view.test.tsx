@@ -1,0 +1,117 @@
+import { act } from 'react';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { KvRow } from '#shared/kv.ts';
+import { KvEventsView } from '../../../renderer/src/features/kv-events/kv-events-view.tsx';
+import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
+import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
+import { FakeTransport } from '../fixtures/fake-transport.ts';
+import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleState } from '../fixtures/sample-state.ts';
+import { withLayout } from '../table/layout.ts';
+import { gapRow, hashOf, sampleEvent } from './sample-events.ts';
+
+const events = (from: number, to: number): readonly KvRow[] => Array.from({ length: to - from + 1 }, (_, index) => sampleEvent(from + index));
+const counters = { total: 9_100_000, kept: 50_000, evicted: 9_050_000, dropped: 0, matching: 50_000 };
+
+async function show(rows: readonly KvRow[], state = sampleState()): Promise<{ readonly page: Mounted; readonly transport: FakeTransport }> {
+  const transport = new FakeTransport();
+  transport.answer('kv.blocks', () => ({ blocks: [], matching: 12, total: 40_112, evicted: 3, byStream: [] }));
+  const page = await mount(
+    <>
+      <HotkeyBinder />
+      <KvEventsView />
+    </>,
+    transport,
+  );
+  await act(async () => {
+    transport.snapshot('state', { state });
+    transport.snapshot('kv', { rows, counters: rows.length === 0 ? { ...counters, kept: 0, matching: 0 } : counters, omitted: 0 });
+  });
+  await page.until(() => page.text().includes('shown'));
+  return { page, transport };
+}
+
+const ids = (page: Mounted): readonly (string | undefined)[] => [...page.root.querySelectorAll<HTMLElement>('[data-row-id]')].map((row) => row.dataset['rowId']);
+
+describe('KvEventsView', () => {
+  withLayout(1100, 420);
+  afterEach(() => {
+    document.body.replaceChildren();
+    setUrlState({ view: 'kv-events', filter: '', highlight: '', selection: '', tab: '' });
+  });
+
+  it('lists events with sign and word, and gaps across the row', async () => {
+    const { page } = await show([sampleEvent(3), sampleEvent(4), gapRow(5)]);
+    await using _ = page;
+    expect(ids(page)).toEqual(['5', '4', '3']);
+    const [gap, removed, stored] = [...page.root.querySelectorAll<HTMLElement>('[data-row-id]')];
+    expect(gap?.textContent).toContain('▲ gap: batches 96,102 to 96,124 (23) missing; replay answered with 23 in 0.3 s');
+    expect(gap?.dataset['tone']).toBe('warning');
+    expect(gap?.querySelector('[aria-colspan]')).not.toBeNull();
+    expect(removed?.textContent).toContain('− removed');
+    expect(stored?.textContent).toContain('+ stored');
+    expect(stored?.textContent).toContain(`${hashOf(60).slice(0, 8)}… ← ${hashOf(59).slice(0, 8)}…`);
+  });
+
+  it('shows the health of each stream, gaps with what they missed', async () => {
+    const { page } = await show(events(1, 3));
+    await using _ = page;
+    const lines = [...page.root.querySelectorAll('details tbody tr')].map((line) => line.textContent ?? '');
+    expect(lines).toHaveLength(5);
+    expect(lines[1]).toContain('○ silent');
+    expect(lines[3]).toContain('▲ lost');
+    expect(lines[4]).toContain('▲ 1 (23)');
+    expect(page.text()).toContain('streams: 3 of 5 live · 3.1k events/s · ▲ 1 gap');
+    await page.click('button', 'D2/0');
+    expect(globalThis.location.hash).toContain('q=stream%3AD2%2F0');
+  });
+
+  it('stays small under a flood, and owns up to what was left out', async () => {
+    const { page, transport } = await show(events(1, 100));
+    await using _ = page;
+    for (let round = 0; round < 30; round += 1) {
+      const from = 101 + round * 400;
+      await act(async () => transport.subscription('kv').handler.onDelta({ rows: events(from, from + 399), counters, omitted: 1600 }));
+    }
+    await page.until(() => page.text().includes('omitted 48,000'));
+    expect(page.text()).toContain('shown 10,000');
+    expect(page.root.querySelectorAll('[data-row-id]').length).toBeLessThan(60);
+    expect(ids(page)[0]).toBe('12100');
+  });
+
+  it('remembers the selected event after the list lost it', async () => {
+    const { page, transport } = await show(events(1, 9));
+    await using _ = page;
+    await page.press('j');
+    await page.until(() => page.text().includes('+ stored on D1/0'));
+    expect(page.text()).toContain(hashOf(180));
+    await act(async () => transport.snapshot('kv', { rows: events(500, 520), counters, omitted: 0 }));
+    await page.until(() => page.text().includes('No longer kept by the engine'));
+    expect(page.text()).toContain(hashOf(180));
+    await page.click('button', 'Events of this block');
+    expect(decodeURIComponent(globalThis.location.hash)).toContain(`q=hash:${hashOf(180)}`);
+  });
+
+  it('asks who holds a block', async () => {
+    const { page, transport } = await show(events(1, 9));
+    await using _ = page;
+    await page.until(() => page.text().includes('matching 12 of 40,112 resident · ▲ 3 not tracked because the table was full'));
+    await page.press('j');
+    await page.until(() => page.text().includes('Who holds it'));
+    await page.click('button', 'Who holds it');
+    await page.until(() => transport.calls.length > 1 && JSON.stringify(transport.calls.at(-1)).includes('"hash"'));
+    expect(transport.calls.at(-1)).toEqual({ name: 'kv.blocks', input: { limit: 200, hash: hashOf(180) } });
+  });
+
+  it('tells no stream from none connected from nothing said yet', async () => {
+    const { page, transport } = await show([]);
+    await using _ = page;
+    expect(page.text()).toContain('Connected, no events yet');
+    const state = sampleState();
+    await act(async () => transport.snapshot('state', { state: { ...state, streams: state.streams.map((stream) => ({ ...stream, state: 'lost' as const })) } }));
+    await page.until(() => page.text().includes('No stream is connected'));
+    await act(async () => transport.snapshot('state', { state: { ...state, streams: [] } }));
+    await page.until(() => page.text().includes('No KV-event stream'));
+    expect(page.text()).toContain('--kv-events-config');
+  });
+});

@@ -1,0 +1,144 @@
+import { act } from 'react';
+import { afterEach, describe, expect, it } from 'vitest';
+import { PdscopeError } from '#shared/errors.ts';
+import type { RequestRow } from '#shared/request.ts';
+import { usePins } from '../../../renderer/src/features/requests/pins.ts';
+import { RequestsView } from '../../../renderer/src/features/requests/requests-view.tsx';
+import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
+import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
+import { FakeTransport } from '../fixtures/fake-transport.ts';
+import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleState } from '../fixtures/sample-state.ts';
+import { withLayout } from '../table/layout.ts';
+import { failedRow, sampleDetail, sampleRow } from './sample-requests.ts';
+
+const rowsTo = (last: number): readonly RequestRow[] => Array.from({ length: last }, (_, index) => (index + 1 === 4 ? failedRow(4) : sampleRow(index + 1)));
+const counters = (kept: number, matching = kept) => ({ total: kept + 7, kept, evicted: 7, dropped: 0, matching });
+
+async function show(rows: readonly RequestRow[], state = sampleState()): Promise<{ readonly page: Mounted; readonly transport: FakeTransport }> {
+  const transport = new FakeTransport();
+  transport.answer('requests.get', ({ id }) => {
+    const row = rows.find((one) => one.id === id);
+    if (row === undefined) throw new PdscopeError('not_found', 'Request is no longer kept.');
+    return sampleDetail(row);
+  });
+  const page = await mount(
+    <>
+      <HotkeyBinder />
+      <RequestsView />
+    </>,
+    transport,
+  );
+  await act(async () => {
+    transport.snapshot('state', { state });
+    transport.snapshot('requests', { rows, counters: counters(rows.length), omitted: 0 });
+  });
+  await page.until(() => page.text().includes('shown'));
+  return { page, transport };
+}
+
+const ids = (page: Mounted): readonly (string | undefined)[] => [...page.root.querySelectorAll<HTMLElement>('[data-row-id]')].map((row) => row.dataset['rowId']);
+
+describe('RequestsView', () => {
+  withLayout(1100, 420);
+  afterEach(() => {
+    document.body.replaceChildren();
+    usePins.setState({ pins: [] });
+    setUrlState({ view: 'requests', filter: '', highlight: '', selection: '', tab: '' });
+  });
+
+  it('lists newest first, with the counters of the same snapshot and the failure in place of the bar', async () => {
+    const { page } = await show(rowsTo(6));
+    await using _ = page;
+    expect(ids(page)).toEqual(['r6', 'r5', 'r4', 'r3', 'r2', 'r1']);
+    expect(page.text()).toContain('shown 6 · matching 6 of 6 · total 13 · evicted 7 · dropped 0');
+    const failed = page.root.querySelector('[data-row-id="r4"]')?.textContent ?? '';
+    expect(failed).toContain('✕ 502');
+    expect(failed).toContain('decode D1: connect ECONNREFUSED');
+    // TTFT, ITL, cached share: nothing observed, nothing invented.
+    expect(failed.match(/—/g)?.length).toBeGreaterThanOrEqual(3);
+  });
+
+  it('selects by keyboard, loads the detail, and writes out the sum with the unattributed rest', async () => {
+    const { page } = await show(rowsTo(11));
+    await using _ = page;
+    await page.press('j');
+    await page.press('j');
+    await page.until(() => page.root.querySelector('[data-testid="ttft-sum"]') !== null);
+    expect(globalThis.location.hash).toContain('sel=r10');
+    expect(page.root.querySelector('[data-testid="ttft-sum"]')?.textContent).toMatch(/^TTFT 1,112 = proxy 4\.0 \+ .*remote-KV wait ≤ 718 .*\+ unattributed 10\.0 ms$/);
+    await page.press('Escape');
+    expect(globalThis.location.hash).not.toContain('sel=');
+  });
+
+  it('asks the engine for a filter, not the page', async () => {
+    const { page, transport } = await show(rowsTo(3));
+    await using _ = page;
+    await act(async () => setUrlState({ filter: 'status:5xx' }));
+    await page.until(() => transport.subscription('requests').options.filter === 'status:5xx');
+    await act(async () => transport.snapshot('requests', { rows: [], counters: counters(9, 0), omitted: 0 }));
+    await page.until(() => page.text().includes('The filter hides everything'));
+    expect(page.text()).toContain('9 requests kept by the engine, none matches: status:5xx');
+    await page.click('button', 'Clear the filter');
+    expect(globalThis.location.hash).not.toContain('q=');
+  });
+
+  it('tells no instances from no traffic', async () => {
+    const { page, transport } = await show([]);
+    await using _ = page;
+    expect(page.text()).toContain('No requests yet');
+    expect(page.text()).toContain('curl -N http://127.0.0.1:8000/v1/chat/completions');
+    await act(async () => transport.snapshot('state', { state: sampleState({ instances: [] }) }));
+    await page.until(() => page.text().includes('No instances'));
+  });
+
+  it('pauses: what is shown stays, what arrives is counted', async () => {
+    const { page, transport } = await show(rowsTo(3));
+    await using _ = page;
+    await page.click('button', 'pause');
+    await act(async () => transport.subscription('requests').handler.onDelta({ rows: [sampleRow(5), sampleRow(6)], counters: counters(5), omitted: 0 }));
+    await page.until(() => page.text().includes('2 arrived'));
+    expect(ids(page)).toEqual(['r3', 'r2', 'r1']);
+    await page.press('p');
+    await page.until(() => ids(page).length === 5);
+    expect(ids(page)[0]).toBe('r6');
+  });
+
+  it('keeps a pinned request, with its detail, when the engine has forgotten it', async () => {
+    const { page, transport } = await show(rowsTo(3));
+    await using _ = page;
+    await page.press('j');
+    await page.until(() => page.root.querySelector('[data-testid="ttft-sum"]') !== null);
+    await page.press('m');
+    transport.answer('requests.get', () => {
+      throw new PdscopeError('not_found', 'Request is no longer kept.');
+    });
+    await act(async () => transport.snapshot('requests', { rows: [], counters: counters(0), omitted: 0 }));
+    await page.until(() => ids(page).length === 1);
+    expect(ids(page)).toEqual(['r3']);
+    await act(async () => setUrlState({ selection: '' }));
+    await act(async () => setUrlState({ selection: 'r3' }));
+    await page.until(() => page.text().includes('Shown as last seen: Request is no longer kept.'));
+    expect(page.root.querySelector('[data-testid="ttft-sum"]')).not.toBeNull();
+  });
+
+  it('compares the selected request with the pinned one', async () => {
+    const { page } = await show(rowsTo(11));
+    await using _ = page;
+    await act(async () => setUrlState({ selection: 'r10' }));
+    await page.until(() => page.root.querySelector('[data-testid="ttft-sum"]') !== null);
+    await page.press('m');
+    await act(async () => setUrlState({ selection: 'r9', tab: 'compare' }));
+    await page.until(() => page.text().includes('Phase by phase'));
+    const line = [...page.root.querySelectorAll('tr')].find((row) => row.textContent?.startsWith('remote-KV wait'));
+    expect(line?.textContent).toBe('remote-KV wait718 ms42.0 ms−676');
+  });
+
+  it('says when the engine does not know the request of a link', async () => {
+    const { page } = await show(rowsTo(2));
+    await using _ = page;
+    await act(async () => setUrlState({ selection: 'r99' }));
+    await page.until(() => page.root.querySelector('[role="alert"]') !== null);
+    expect(page.root.querySelector('[role="alert"]')?.textContent).toBe('✕ Request is no longer kept.');
+  });
+});

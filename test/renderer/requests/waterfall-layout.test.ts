@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { axisTicks, lastMoment, layoutWaterfall } from '../../../renderer/src/features/requests/detail/waterfall-layout.ts';
+import { failedRow, sampleDetail, sampleLeg, sampleRow } from './sample-requests.ts';
+
+describe('layoutWaterfall', () => {
+  it('draws each phase in the lane of the leg that ran it, bounded ones hatched', () => {
+    const row = sampleRow(10);
+    const { lanes, domainMs } = layoutWaterfall(sampleDetail(row));
+    expect(lanes.map((lane) => lane.name)).toEqual(['client', 'pdscope', 'P0', 'D1']);
+    expect(domainMs).toBe(row.e2elMs);
+    const looks = lanes.map((lane) => lane.bars.map((bar) => `${bar.look}${bar.isExact ? '' : '?'}`));
+    expect(looks).toEqual([
+      ['wait', 'rest'],
+      ['proxy', 'handoff'],
+      ['leg', 'prefill-queue?', 'prefill-compute?'],
+      ['leg', 'decode-queue?', 'kv-wait?', 'first-step?', 'unattributed?', 'decode'],
+    ]);
+    expect(lanes[3]?.bars[2]?.label).toBe('remote-KV wait ≤ 718 ms (bounded)');
+    expect(lanes[0]?.sub).toBe('1,112 ms to 1st token');
+  });
+
+  it('keeps a lane for each failed attempt and says how it ended', () => {
+    const row = failedRow(4);
+    const error = row.error;
+    const detail = sampleDetail(row, {
+      legs: [
+        sampleLeg(row, 'prefill'),
+        sampleLeg(row, 'decode', { outcome: 'error', sentMs: 130, endMs: 150, ...(error !== undefined && { error }) }),
+        sampleLeg(row, 'decode', { outcome: 'error', attempt: 2, instanceName: 'D2', sentMs: 152, endMs: 168, ...(error !== undefined && { error }) }),
+      ],
+    });
+    const { lanes } = layoutWaterfall(detail);
+    expect(lanes.map((lane) => [lane.name, lane.sub, lane.isFailed])).toEqual([
+      ['client', 'no token reached it', true],
+      ['pdscope', 'chose P0 → D1', false],
+      ['P0', 'prefill leg', false],
+      ['D1', 'decode leg, failed', true],
+      ['D2', 'decode leg, attempt 2, failed', true],
+    ]);
+    expect(lanes[3]?.bars).toHaveLength(1);
+    expect(lanes[3]?.bars[0]).toMatchObject({ look: 'failed', startMs: 130, endMs: 150, label: '✕ connect_failed' });
+  });
+
+  it('draws what was seen of a leg whose phases are not known', () => {
+    const row = { ...sampleRow(1), phases: [] };
+    const prefill = sampleLeg(sampleRow(1), 'prefill', { firstByteMs: 40, endMs: 90 });
+    const { lanes } = layoutWaterfall(sampleDetail(row, { legs: [prefill] }));
+    expect(lanes[2]?.bars.map((bar) => [bar.look, bar.startMs, bar.endMs])).toEqual([['leg', 4, 90], ['prefill', 40, 90]]);
+  });
+
+  it('takes a common end for two requests', () => {
+    expect(layoutWaterfall(sampleDetail(sampleRow(1)), 9000).domainMs).toBe(9000);
+  });
+
+  it('extends a running request to the last thing seen', () => {
+    const { e2elMs: _e2el, ...running } = sampleRow(1, { state: 'running', phases: [] });
+    const detail = sampleDetail(running, { legs: [], chunkTimesMs: [50, 61, 72] });
+    expect(lastMoment(detail)).toBe(72);
+    expect(layoutWaterfall(detail).lanes[0]?.bars.at(-1)).toMatchObject({ look: 'rest', endMs: 72, isExact: false });
+  });
+});
+
+describe('axisTicks', () => {
+  it('marks round numbers, at most as many as fit', () => {
+    expect(axisTicks(1204, 6)).toEqual([0, 250, 500, 750, 1000]);
+    expect(axisTicks(9, 5)).toEqual([0, 2, 4, 6, 8]);
+    expect(axisTicks(1, 2)).toEqual([0, 0.5, 1]);
+  });
+});
