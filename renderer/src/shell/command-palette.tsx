@@ -34,6 +34,8 @@ export function CommandPalette(): ReactElement {
       size={620}
       searchProps={{ placeholder: 'Type a command', 'aria-label': 'Command' }}
       transitionProps={{ duration: 0 }}
+      lockScroll={false}
+      attributes={{ content: { 'aria-label': 'Command palette' } }}
       overlayProps={{ backgroundOpacity: 0.5, blur: 0 }}
       classNames={{
         content: classes.content ?? '',

@@ -31,10 +31,11 @@ export const theme = createTheme({
     Checkbox: { defaultProps: { size: 'xs' } },
     SegmentedControl: { defaultProps: { size: 'xs', radius: 2, withItemsBorders: false, transitionDuration: 0 } },
     Tooltip: { defaultProps: { openDelay: 250, transitionProps: { duration: 0 }, withArrow: false, multiline: true, maw: 420 } },
-    Menu: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none', position: 'bottom-end', offset: 4 } },
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false, transitionProps: { duration: 0 }, shadow: 'none', position: 'bottom-end', offset: 4 } },
     Popover: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none' } },
     Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } },
-    Modal: { defaultProps: { transitionProps: { duration: 0 }, shadow: 'none', overlayProps: { backgroundOpacity: 0.5 } } },
+    // The page itself never scrolls; the kit's scroll lock would inject a style tag that the page's CSP refuses.
+    Modal: { defaultProps: { lockScroll: false, transitionProps: { duration: 0 }, shadow: 'none', overlayProps: { backgroundOpacity: 0.5 } } },
   },
 });
 
