@@ -38,7 +38,8 @@ export class Demo {
 
   startTraffic(proxyOrigin: string): void {
     const { requestsPerSecond, seed } = this.#settings;
-    this.#traffic = startTraffic({ baseUrl: proxyOrigin, requestsPerSecond, seed });
+    const model = this.#cluster.instances[0]?.model;
+    this.#traffic = startTraffic({ baseUrl: proxyOrigin, requestsPerSecond, seed, ...(model !== undefined && { model }) });
   }
 
   setRate(requestsPerSecond: number): void {

@@ -131,7 +131,7 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
   return {
     id: record.id,
     n: record.n,
-    requestId: init.requestId,
+    requestId: parsedInit?.requestId ?? init.requestId,
     receivedAtUnixMs: unixMsOf(clock, record.receivedMs),
     api: init.api,
     ...(parsedInit?.model !== undefined && { model: parsedInit.model }),
