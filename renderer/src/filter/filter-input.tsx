@@ -76,7 +76,7 @@ export function FilterInput<Row>(props: FilterInputProps<Row>): ReactElement {
   };
 
   return (
-    <Combobox store={combobox} onOptionSubmit={(value) => accept(Number(value))} position="bottom-start" width="max-content" offset={2}>
+    <Combobox store={combobox} onOptionSubmit={(value) => accept(Number(value))} position="bottom-start" width="max-content" offset={2} withinPortal={false}>
       <Combobox.Target>
         <InputBase
           ref={input}

@@ -75,7 +75,7 @@ function suggestKeys<Row>(typed: string, fields: readonly FilterField<Row>[]): r
   const rank = (field: FilterField<Row>): number => {
     if (field.key.startsWith(wanted)) return 0;
     if (field.aliases?.some((alias) => alias.startsWith(wanted)) === true) return 1;
-    return wanted.length >= 2 && (field.key.includes(wanted) || field.says.toLowerCase().includes(wanted)) ? 2 : 3;
+    return wanted.length >= 3 && (field.key.includes(wanted) || field.says.toLowerCase().includes(wanted)) ? 2 : 3;
   };
   return fields
     .map((field) => ({ field, rank: rank(field) }))

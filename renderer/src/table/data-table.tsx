@@ -82,8 +82,9 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
   });
 
   // A block body: scrollTo answers a promise in newer browsers, and React takes what an effect returns for its clean-up.
-  const scrollToTop = useCallback(() => {
-    void scrollerRef.current?.scrollTo({ top: 0 });
+  // Answers nothing: newer browsers return a promise from scrollTo, which an effect must not pass on.
+  const scrollToTop = useCallback((): void => {
+    scrollerRef.current?.scrollTo({ top: 0 });
   }, []);
   useEffect(scrollToTop, [resetKey, scrollToTop]);
 
@@ -232,7 +233,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
       </div>
       {count === 0 && <div className={classes.empty}>{empty}</div>}
       {follow.arrived > 0 && (
-        <button type="button" className={classes.pill} style={{ top: stickyPx + 8 }} onClick={resumeAtTop} title="Show the newest rows and follow them">
+        <button type="button" className={classes.pill} onClick={resumeAtTop} title="Show the newest rows and follow them">
           ↑ {formatInteger(follow.arrived)}
           {follow.isArrivedCut ? '+' : ''} new
         </button>

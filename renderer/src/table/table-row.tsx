@@ -38,7 +38,7 @@ function TableRowInner<Row>(props: TableRowProps<Row>): ReactElement {
       data-pinned={isPinned || undefined}
       data-gone={isGone || undefined}
       data-tone={words?.tone}
-      title={isGone ? 'No longer in the engine: shown from this page’s memory' : undefined}
+      title={isGone ? 'Evicted by the engine, or no longer matching the filter: shown from this page’s memory' : undefined}
     >
       {columns.slice(0, noteFrom).map((column, index) => (
         <span key={column.id} role="gridcell" aria-colindex={index + 1} className={classes.cell} data-align={column.align} data-mono={column.isMono || undefined}>

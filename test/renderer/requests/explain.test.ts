@@ -91,6 +91,12 @@ describe('summarize', () => {
     expect(summary.pairs).toMatchObject([{ route: 'P0 → D1', requests: 3, errors: 1, ttft: { n: 2 } }]);
   });
 
+  it('takes a phase in pieces as one sample per request', () => {
+    const row = sampleRow(10);
+    const again = { ...row, phases: [...row.phases, { phase: 'proxy' as const, startMs: 2000, endMs: 2006, isExact: true }] };
+    expect(summarize([again]).phases.find(({ phase }) => phase === 'proxy')?.ms).toEqual({ n: 1, p50: 10, p95: 10, p99: 10 });
+  });
+
   it('takes nearest-rank percentiles: values that were measured', () => {
     expect(percentiles([4, 1, 3, 2])).toEqual({ n: 4, p50: 2, p95: 4, p99: 4 });
     expect(percentiles([])).toBeUndefined();

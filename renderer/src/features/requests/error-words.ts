@@ -8,7 +8,7 @@ export function errorWords(error: RequestError): string {
 
 /** What stands beside the bar of a row that did not end well; undefined when it did or has not ended. */
 export function failureWords(row: RequestRow): string | undefined {
-  if (row.error !== undefined) return errorWords(row.error);
   if (row.state === 'aborted') return 'the client went away';
+  if (row.error !== undefined) return errorWords(row.error);
   return row.state === 'error' ? 'failed, cause not recorded' : undefined;
 }

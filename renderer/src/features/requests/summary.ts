@@ -47,11 +47,13 @@ export function summarize(rows: readonly RequestRow[]): RowsSummary {
   const pairs = new Map<string, { requests: number; errors: number; readonly ttft: number[] }>();
   for (const row of rows) {
     byState[row.state] += 1;
-    for (const span of row.phases) {
-      const known = phaseMs.get(span.phase) ?? { ms: [], isExact: true };
-      known.ms.push(span.endMs - span.startMs);
-      known.isExact &&= span.isExact;
-      phaseMs.set(span.phase, known);
+    for (const phase of new Set(row.phases.map((span) => span.phase))) {
+      // A phase may come in pieces (pdscope's own time); one request is still one sample.
+      const spans = row.phases.filter((span) => span.phase === phase);
+      const known = phaseMs.get(phase) ?? { ms: [], isExact: true };
+      known.ms.push(spans.reduce((sum, span) => sum + span.endMs - span.startMs, 0));
+      known.isExact &&= spans.every((span) => span.isExact);
+      phaseMs.set(phase, known);
     }
     const route = row.route.map((step) => step.name).join(' → ') || 'no route';
     const pair = pairs.get(route) ?? { requests: 0, errors: 0, ttft: [] };

@@ -123,15 +123,16 @@ function BodyText({ title, body }: { readonly title: string; readonly body: Capt
 
 function CaptureSwitch(): ReactElement {
   const capture = useOperation('capture.set');
+  const isOn = useEngineSelector((engine) => engine?.isCapturing) === true;
   return (
     <div className={classes.captureRow}>
       <span className={classes.dim}>
-        {capture.value?.isOn === true
+        {isOn
           ? 'Capture is on: new requests keep their bodies (cut when long). This one was recorded without.'
           : 'Bodies were not captured for this request. They are kept only while capture is on, for new requests.'}
       </span>
-      <Button loading={capture.isRunning} onClick={() => void capture.run({ isOn: capture.value?.isOn !== true })}>
-        {capture.value?.isOn === true ? 'Switch capture off' : 'Switch capture on'}
+      <Button loading={capture.isRunning} onClick={() => void capture.run({ isOn: !isOn })}>
+        {isOn ? 'Switch capture off' : 'Switch capture on'}
       </Button>
       {capture.error !== undefined && <Message tone="error">{capture.error.message}</Message>}
     </div>

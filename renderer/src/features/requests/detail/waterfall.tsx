@@ -47,7 +47,7 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
           {ticks.map((tick) => (
             <g key={tick}>
               <line x1={x(tick)} x2={x(tick)} y1={AXIS_PX} y2={height - 14} className={classes.gridLine} />
-              <text x={x(tick)} y={12} className={classes.axisText} textAnchor={tick === 0 ? 'start' : 'middle'}>
+              <text x={x(tick)} y={12} className={classes.axisText} textAnchor={anchorOf(x(tick), width)}>
                 {tick === 0 ? '0 ms' : formatAxis(tick)}
               </text>
             </g>
@@ -100,6 +100,12 @@ function chunkPath(timesMs: readonly number[], x: (ms: number) => number, top: n
     lastX = at;
   }
   return path;
+}
+
+/** The labels of the ends lean inwards, so that none is cut. */
+function anchorOf(at: number, width: number): 'start' | 'middle' | 'end' {
+  if (at < 4) return 'start';
+  return at > width - 34 ? 'end' : 'middle';
 }
 
 function formatAxis(ms: number): string {
