@@ -41,6 +41,8 @@ export interface EngineState {
   /** The policy of each leg's role. */
   readonly policy: PolicyName;
   readonly hasAdminKey: boolean;
+  /** Whether bodies of new requests are kept (`capture.set`). */
+  readonly isCapturing: boolean;
   readonly process: {
     readonly rssBytes: number;
     readonly heapBytes: number;

@@ -15,6 +15,7 @@ export function engineState(parts: EngineParts, proxyUrl: string | undefined): E
     connector: proxy.connector,
     policy: proxy.policy,
     hasAdminKey: settings.adminApiKey !== undefined,
+    isCapturing: telemetry.isCapturing,
     process: gauges.read(),
     totals: { ...telemetry.totals(), kvEventsPerSecond: kvEvents.eventsPerSecond() },
     latency: telemetry.fleetLatency(),

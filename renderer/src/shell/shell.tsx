@@ -28,8 +28,8 @@ export function Shell({ children }: { readonly children: ReactNode }): ReactElem
       <main className={classes.main}>
         <ConnectionBanner />
         <div className={classes.view}>
-          <ViewBoundary key={view}>
-            <Suspense>{children}</Suspense>
+          <ViewBoundary view={view}>
+            <Suspense key={view}>{children}</Suspense>
           </ViewBoundary>
         </div>
       </main>

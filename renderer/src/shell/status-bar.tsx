@@ -41,6 +41,11 @@ export function StatusBar(): ReactElement {
       <span title="Telemetry samples, rows and event messages left out to protect tokens">
         dropped <b className={lost > 0 ? classes.statusWarning : undefined}>{formatInteger(lost)}</b>
       </span>
+      {engine.isCapturing && (
+        <span className={classes.statusWarning} title="Bodies of new requests are kept, cut when long. Switch it off in a request's Hops, or in the palette.">
+          ● capturing bodies
+        </span>
+      )}
       <span className={classes.statusEnd}>
         <span title={`Event-loop delay p99 ${formatDuration(engine.process.loopDelayP99Ms)} · heap ${formatBytes(engine.process.heapBytes)}`}>
           {isStale && 'last known: '}engine {formatBytes(engine.process.rssBytes)} · {Math.round(engine.process.cpu * 100)} % of a core

@@ -30,6 +30,13 @@ export class RowBuffer<Row extends NumberedRow> {
     return added;
   }
 
+  /** Forgets the rows with these running numbers; unknown numbers are ignored. */
+  remove(numbers: readonly number[]): void {
+    const gone = new Set(numbers);
+    this.#rows = this.#rows.slice(this.#head).filter((row) => !gone.has(row.n));
+    this.#head = 0;
+  }
+
   clear(): void {
     this.#rows = [];
     this.#head = 0;

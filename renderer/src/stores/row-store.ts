@@ -133,6 +133,8 @@ export class RowStore<C extends RowChannel> {
     if (data.cleared === true) this.#buffer.clear();
     const rows = data.rows as readonly RowOf<C>[];
     const added = this.#buffer.upsert(rows);
+    // Rows that were shown and ceased to match, e.g. under `state:running`. Only the requests channel has such.
+    if ('unmatched' in data && data.unmatched !== undefined) this.#buffer.remove(data.unmatched);
     if (this.#pause !== undefined) this.#pause.arrived += added;
     this.#counters = data.counters;
     this.#omitted += data.omitted;

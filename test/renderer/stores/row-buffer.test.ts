@@ -47,3 +47,12 @@ describe('RowBuffer', () => {
     expect(buffer.toArray()).toEqual([{ n: 2, value: 7 }]);
   });
 });
+
+it('forgets named rows and keeps the order of the rest', () => {
+  const buffer = new RowBuffer<{ n: number }>(4);
+  buffer.upsert([1, 2, 3, 4, 5, 6].map((n) => ({ n })));
+  buffer.remove([4, 1, 99]);
+  expect(buffer.toArray().map((row) => row.n)).toEqual([3, 5, 6]);
+  buffer.upsert([{ n: 7 }, { n: 4 }]);
+  expect(buffer.toArray().map((row) => row.n)).toEqual([4, 5, 6, 7]);
+});

@@ -26,6 +26,19 @@ function published<T>(store: { readonly get: () => T; readonly subscribe: (liste
 }
 
 describe('RowStore', () => {
+  it('takes rows out that ceased to match the filter', async () => {
+    const transport = new FakeTransport();
+    const store = new RowStore(transport, 'requests', 100);
+    store.open('state:running');
+    const { handler } = transport.subscription('requests');
+    const requests = (numbers: readonly number[]): ChannelData['requests'] => data(numbers) as unknown as ChannelData['requests'];
+    handler.onSnapshot(requests([1, 2, 3]), { skipped: 0 });
+    handler.onDelta({ ...requests([4]), unmatched: [1, 3] });
+    const view = await published(store, ({ rows }) => rows.at(-1)?.n === 4);
+    expect(view.rows.map((one) => one.n)).toEqual([2, 4]);
+    store.close();
+  });
+
   it('shows rows with the counters of the same instant and adds up what was omitted', async () => {
     const transport = new FakeTransport();
     const store = new RowStore(transport, 'kv', 4);

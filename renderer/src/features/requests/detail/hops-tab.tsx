@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core';
 import type { ReactElement, ReactNode } from 'react';
 import type { CapturedBody, LegView, RequestDetail } from '#shared/request.ts';
+import { useEngineSelector } from '../../../stores/engine-context.tsx';
 import { useOperation } from '../../../transport/use-operation.ts';
 import { formatBytes, formatMs } from '../../../ui/format.ts';
 import { Facts } from '../../../ui/facts.tsx';
