@@ -28,7 +28,7 @@ export function counterParts(input: CountersInput): readonly CounterPart[] {
   if (counters === undefined) return [];
   const n = (value: number): string => NUMBER.format(value);
   const parts: CounterPart[] = [
-    { label: 'shown', text: n(shown), title: 'Rows in this list', isLoss: false },
+    { label: 'shown', text: n(shown), title: 'Rows in this list; the oldest may have left the engine since', isLoss: false },
     {
       label: 'matching',
       text: `${n(counters.matching)} of ${n(counters.kept)}`,

@@ -22,7 +22,7 @@ describe('the sum of the first token', () => {
 
   it('says what the instances were doing, and leaves out what was not scraped', () => {
     const detail = sampleDetail(sampleRow(10));
-    expect(gaugeSentences(detail)[0]).toBe('P0 at send: 11 in flight, running 19, waiting 7, KV 83 %, scraped 812 ms before');
+    expect(gaugeSentences(detail)[0]).toBe('P0 at send: 11 in flight, running 19, waiting 7, KV 83 %, scraped 812\u2009ms before');
     const [leg] = detail.legs;
     expect(leg && gaugeSentences({ ...detail, legs: [{ ...leg, gaugesAtSend: { inFlight: 2 } }] })).toEqual(['P0 at send: 2 in flight']);
     expect(cachedSentence(detail)).toBe('cached tokens: P0 says 208, D1 says 624 (decode counts what it pulled)');
@@ -105,7 +105,10 @@ describe('summarize', () => {
 
 describe('failure words', () => {
   it('say which leg on which instance', () => {
-    expect(failureWords(failedRow(4))).toBe('decode D1: connect ECONNREFUSED 10.0.4.15:8200');
+    const row = failedRow(4);
+    expect(failureWords(row)).toBe('decode D1: connect failed');
+    expect(row.error && errorWords(row.error)).toBe('decode D1: connect ECONNREFUSED 10.0.4.15:8200');
+    expect(row.error && errorWords({ ...row.error, message: 'decode leg on D1 closed the connection' })).toBe('decode leg on D1 closed the connection');
     expect(errorWords({ message: 'no decode instance', code: 'no_instance' })).toBe('pdscope: no decode instance');
     expect(failureWords(sampleRow(1, { state: 'aborted' }))).toBe('the client went away');
     expect(failureWords(sampleRow(1))).toBeUndefined();

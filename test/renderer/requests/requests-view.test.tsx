@@ -54,7 +54,7 @@ describe('RequestsView', () => {
     expect(page.text()).toContain('shown 6 · matching 6 of 6 · total 13 · evicted 7 · dropped 0');
     const failed = page.root.querySelector('[data-row-id="r4"]')?.textContent ?? '';
     expect(failed).toContain('✕ 502');
-    expect(failed).toContain('decode D1: connect ECONNREFUSED');
+    expect(failed).toContain('decode D1: connect failed');
     // TTFT, ITL, cached share: nothing observed, nothing invented.
     expect(failed.match(/—/g)?.length).toBeGreaterThanOrEqual(3);
   });

@@ -1,14 +1,19 @@
 import type { RequestError, RequestRow } from '#shared/request.ts';
 
-/** Which leg and instance failed and how, short: `decode D1: connection refused`. */
-export function errorWords(error: RequestError): string {
-  const where = error.leg === undefined ? 'pdscope' : `${error.leg}${error.instanceName === undefined ? '' : ` ${error.instanceName}`}`;
-  return `${where}: ${error.message}`;
+/** Which leg failed on which instance: `decode D1`; `pdscope` when it refused the request itself. */
+function placeOf(error: RequestError): string {
+  return error.leg === undefined ? 'pdscope' : `${error.leg}${error.instanceName === undefined ? '' : ` ${error.instanceName}`}`;
 }
 
-/** What stands beside the bar of a row that did not end well; undefined when it did or has not ended. */
+/** The whole message, with leg and instance in front unless it names them itself. */
+export function errorWords(error: RequestError): string {
+  const isNamed = error.leg !== undefined && error.message.includes(error.leg) && error.message.includes(error.instanceName ?? '');
+  return isNamed ? error.message : `${placeOf(error)}: ${error.message}`;
+}
+
+/** What stands beside the bar of a row that did not end well, short: `decode D1: upstream reset`; undefined when it did or has not ended. */
 export function failureWords(row: RequestRow): string | undefined {
   if (row.state === 'aborted') return 'the client went away';
-  if (row.error !== undefined) return errorWords(row.error);
+  if (row.error !== undefined) return `${placeOf(row.error)}: ${row.error.code.replaceAll('_', ' ')}`;
   return row.state === 'error' ? 'failed, cause not recorded' : undefined;
 }

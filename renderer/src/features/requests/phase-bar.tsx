@@ -2,8 +2,11 @@ import type { ReactElement } from 'react';
 import type { PhaseSpan, RequestRow } from '#shared/request.ts';
 import { PHASE_COLOR, PHASE_LABEL } from '../../theme/palette.ts';
 import { formatDuration, formatMs } from '../../ui/format.ts';
-import { failureWords } from './error-words.ts';
+import { errorWords, failureWords } from './error-words.ts';
 import classes from './requests.module.css';
+
+/** Bars that take more of the width than this, in per cent, have the words below them instead of beside them. */
+const WORDS_BELOW_FROM = 45;
 
 /** The phases of a row on the list's shared scale; what failed stands beside what was reached. */
 export function PhaseBar({ row, scaleMs }: { readonly row: RequestRow; readonly scaleMs: number }): ReactElement {
@@ -11,9 +14,10 @@ export function PhaseBar({ row, scaleMs }: { readonly row: RequestRow; readonly 
   const endMs = row.phases.reduce((end, span) => Math.max(end, span.endMs), 0);
   const percent = (ms: number): number => Math.min(100, (100 * ms) / scaleMs);
   const isBeyond = endMs > scaleMs;
+  const isLong = percent(endMs) > WORDS_BELOW_FROM;
   return (
     <span className={classes.phaseCell}>
-      <span className={classes.phaseTrack} title={phaseWords(row.phases)}>
+      <span className={classes.phaseTrack} data-raised={(failure !== undefined && isLong) || undefined} title={phaseWords(row.phases)}>
         {row.phases.map((span) => (
           <Segment key={`${span.phase}${span.startMs}`} span={span} left={percent(span.startMs)} right={percent(span.endMs)} />
         ))}
@@ -26,8 +30,9 @@ export function PhaseBar({ row, scaleMs }: { readonly row: RequestRow; readonly 
           <span
             className={classes.failure}
             data-state={row.state}
-            title={failure}
-            style={{ left: `calc(${Math.min(percent(endMs), 40)}% + 8px)` }}
+            data-below={isLong || undefined}
+            title={row.error === undefined ? failure : errorWords(row.error)}
+            style={{ left: isLong ? 0 : `calc(${percent(endMs)}% + 8px)` }}
           >
             {failure}
           </span>

@@ -39,15 +39,17 @@ function FirstTokenSum({ detail, row }: { readonly detail: RequestDetail; readon
       {breakdownParts(detail.ttft).map((part, index) => (
         <span key={part.phase}>
           {index > 0 && ' + '}
-          <span
-            className={part.isExact && part.phase !== 'unattributed' ? classes.swatch : `${classes.swatch} ${classes.swatchHatched}`}
-            style={{ '--swatch': PHASE_COLOR[part.phase] }}
-            aria-hidden="true"
-          />
-          <span title={part.isExact ? PHASE_LABEL[part.phase] : `${PHASE_LABEL[part.phase]}: an upper bound, between two processes`}>{part.text}</span>
+          <span className={classes.sumPart}>
+            <span
+              className={part.isExact && part.phase !== 'unattributed' ? classes.swatch : `${classes.swatch} ${classes.swatchHatched}`}
+              style={{ '--swatch': PHASE_COLOR[part.phase] }}
+              aria-hidden="true"
+            />
+            <span title={part.isExact ? PHASE_LABEL[part.phase] : `${PHASE_LABEL[part.phase]}: an upper bound, between two processes`}>{part.text}</span>
+            {part.phase === 'unattributed' && ' ms'}
+          </span>
         </span>
-      ))}{' '}
-      ms
+      ))}
     </p>
   );
 }
