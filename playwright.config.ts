@@ -21,7 +21,8 @@ export default defineConfig({
       use: {
         browserName: 'chromium',
         viewport: { width: 1440, height: 900 },
-        trace: 'retain-on-failure',
+        // A trace snapshots the document at every step, which on live tables costs more than the tests themselves.
+        trace: 'off',
         screenshot: 'only-on-failure',
         launchOptions: {
           ...(executablePath !== undefined && { executablePath }),

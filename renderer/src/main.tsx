@@ -1,4 +1,5 @@
 /** Starts the page: picks the transport of the host it runs on, and mounts the app. */
+import './no-eval.ts';
 import './theme/mantine.css';
 import './theme/tokens.css';
 import './theme/kit.css';

@@ -11,9 +11,6 @@ export type View = (typeof VIEWS)[number];
 export const THEMES = ['dark', 'light'] as const;
 export type Theme = (typeof THEMES)[number];
 
-/** Texts that a browser logs as errors and that say nothing about the page. */
-const IGNORED = [/favicon\.ico/];
-
 interface Fixtures {
   /** Signed in, connected, on the overview. */
   readonly app: Page;
@@ -39,8 +36,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
     const problems: string[] = [];
     page.on('pageerror', (error) => problems.push(`thrown: ${error.message}`));
     page.on('console', (message) => {
-      const text = `${message.text()} (${message.location().url})`;
-      if (message.type() === 'error' && !IGNORED.some((pattern) => pattern.test(text))) problems.push(`logged: ${text}`);
+      if (message.type() === 'error') problems.push(`logged: ${message.text()} (${message.location().url})`);
     });
     await page.goto(host.loginUrl);
     await expectConnected(page);
