@@ -3,7 +3,6 @@
  * `npm run dev`: the page with hot reload, the engine rebuilt and restarted on change. In Electron where its binary and
  * a display are there, else vite's dev server in front of a headless host. Takes the arguments of `npm start`.
  */
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
@@ -12,12 +11,12 @@ import { findElectron } from './lib/electron.mjs';
 import { ensureInstalled } from './lib/install.mjs';
 import { packageBin } from './lib/package-bin.mjs';
 import { OUT, ROOT } from './lib/paths.mjs';
+import { RestartingProcess } from './lib/restarting-process.mjs';
 import { run } from './lib/run.mjs';
 import { planStart } from './lib/start-plan.mjs';
 
 /** Beside the real output: `npm start` must never take a development build for a current one. */
 const DEV_OUT = join(OUT, 'dev');
-const STOP_DEADLINE_MS = 2000;
 
 ensureNode();
 await ensureInstalled();
@@ -38,7 +37,10 @@ async function developHeadless() {
   const { build, createServer } = await import('vite');
   const controlPort = await freePort();
   const token = randomBytes(24).toString('base64url');
-  const engine = new RestartingEngine([...plan.args, '--control-port', String(controlPort)], { PDSCOPE_TOKEN: token });
+  const engine = new RestartingProcess(
+    ['--enable-source-maps', join(DEV_OUT, 'headless', 'cli.js'), ...plan.args, '--control-port', String(controlPort), '--no-open'],
+    { PDSCOPE_TOKEN: token },
+  );
 
   const watcher = await build({ configFile: 'vite.headless.config.ts', logLevel: 'warn', build: { watch: {} } });
   watcher.on('event', (event) => {
@@ -84,51 +86,6 @@ function proxyTo(target, ws) {
       proxy.on('error', () => {});
     },
   };
-}
-
-/** The headless host as a child that is replaced after each rebuild, one at a time. */
-class RestartingEngine {
-  #child;
-  #queue = Promise.resolve();
-  #args;
-  #env;
-
-  constructor(args, env) {
-    this.#args = args;
-    this.#env = { ...process.env, ...env };
-  }
-
-  restart() {
-    this.#queue = this.#queue.then(() => this.#replace());
-  }
-
-  async #replace() {
-    await this.#end();
-    this.#child = spawn(process.execPath, ['--enable-source-maps', join(DEV_OUT, 'headless', 'cli.js'), ...this.#args], {
-      cwd: ROOT,
-      env: this.#env,
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
-  }
-
-  stop() {
-    this.#queue = this.#queue.then(() => this.#end());
-    return this.#queue;
-  }
-
-  #end() {
-    const child = this.#child;
-    this.#child = undefined;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
-    return new Promise((done) => {
-      const deadline = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS);
-      child.once('exit', () => {
-        clearTimeout(deadline);
-        done();
-      });
-      child.kill('SIGTERM');
-    });
-  }
 }
 
 /** A port that is free now; the engine must come back on the same one after every restart. */
