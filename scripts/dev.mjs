@@ -42,11 +42,20 @@ async function developHeadless() {
     { PDSCOPE_TOKEN: token },
   );
 
-  const watcher = await build({ configFile: 'vite.headless.config.ts', logLevel: 'warn', build: { watch: {} } });
+  const watcher = await build({
+    configFile: 'vite.headless.config.ts',
+    logLevel: 'warn',
+    // Editors and git replace files in two steps: the delay spares a build of the moment between. The folder is not
+    // emptied, so that an engine which is just starting finds the chunks of its own build.
+    build: { emptyOutDir: false, watch: { buildDelay: 150 } },
+  });
+  let isBroken = false;
   watcher.on('event', (event) => {
-    if (event.code === 'END') engine.restart();
-    if (event.code === 'ERROR') console.error(event.error.message);
-    if ('result' in event) void event.result.close();
+    if (event.code === 'START') isBroken = false;
+    // Vite has said what is wrong; the engine of the last good build goes on.
+    if (event.code === 'ERROR') isBroken = true;
+    if (event.code === 'END' && !isBroken) engine.restart();
+    if ('result' in event) void event.result?.close();
   });
 
   const target = `http://127.0.0.1:${controlPort}`;
