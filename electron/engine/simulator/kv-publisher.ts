@@ -52,8 +52,9 @@ export interface KvPublisher {
   close(): void;
 }
 
+/** What a replay needs. The number, not its frame: ten thousand small frames would each keep a pool page alive. */
 interface Sent {
-  readonly seq: Buffer;
+  readonly seq: number;
   readonly payload: Uint8Array;
 }
 
@@ -127,7 +128,7 @@ class ZmqKvPublisher implements KvPublisher {
   publish(events: readonly KvEvent[]): void {
     if (this.#isClosed || events.length === 0) return;
     const payload = encodeKvBatch({ ts: Date.now() / 1000, events, rank: this.#options.rank }, this.#options.format);
-    const seq = seqFrame(this.#seq);
+    const seq = this.#seq;
     this.#seq += 1;
     this.#remember({ seq, payload });
     if (this.pendingGap > 0) {
@@ -138,7 +139,7 @@ class ZmqKvPublisher implements KvPublisher {
     this.counters.batches += 1;
     this.counters.events += events.length;
     this.counters.bytes += payload.length;
-    this.#outbox.push([this.#topic, seq, payload]);
+    this.#outbox.push([this.#topic, seqFrame(seq), payload]);
     if (!this.#isSending) void this.#send();
   }
 
@@ -196,8 +197,8 @@ class ZmqKvPublisher implements KvPublisher {
   async #replay(router: Router, client: Buffer, start: bigint): Promise<void> {
     this.counters.replayRequests += 1;
     for (const { seq, payload } of this.#sent.slice(this.#sentStart)) {
-      if (seq.readBigUInt64BE() < start) continue;
-      await router.send([client, EMPTY, this.#topic, seq, payload]);
+      if (seq < start) continue;
+      await router.send([client, EMPTY, this.#topic, seqFrame(seq), payload]);
       this.counters.replayedBatches += 1;
     }
     await router.send([client, EMPTY, EMPTY, END_SEQ, EMPTY]);
