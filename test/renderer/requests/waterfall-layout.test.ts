@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { axisTicks, lastMoment, layoutWaterfall } from '../../../renderer/src/features/requests/detail/waterfall-layout.ts';
+import { axisTicks, lastMoment, layoutWaterfall, placeLabels } from '../../../renderer/src/features/requests/detail/waterfall-layout.ts';
 import { failedRow, sampleDetail, sampleLeg, sampleRow } from './sample-requests.ts';
 
 describe('layoutWaterfall', () => {
@@ -65,5 +65,11 @@ describe('axisTicks', () => {
     expect(axisTicks(1204, 6)).toEqual([0, 250, 500, 750, 1000]);
     expect(axisTicks(9, 5)).toEqual([0, 2, 4, 6, 8]);
     expect(axisTicks(1, 2)).toEqual([0, 0.5, 1]);
+  });
+});
+
+describe('placeLabels', () => {
+  it('leaves out what would touch a more important label, and keeps labels inside the plot', () => {
+    expect(placeLabels([500, 560, 5, 995], 100, 1000)).toEqual([500, undefined, 50, 950]);
   });
 });

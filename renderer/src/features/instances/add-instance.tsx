@@ -1,5 +1,5 @@
 import { ActionIcon, Button, NativeSelect, NumberInput, TextInput } from '@mantine/core';
-import { useState, type ReactElement } from 'react';
+import { useEffect, useRef, useState, type ReactElement } from 'react';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ProbeResult } from '#shared/operations.ts';
 import type { EngineState } from '#shared/state.ts';
@@ -24,6 +24,11 @@ export function AddInstance({ engine, onAdded, onClose }: AddInstanceProps): Rea
   const probe = useOperation('instance.probe');
   const add = useOperation('instance.add');
   const isBusy = probe.isRunning || add.isRunning;
+  // Typing starts at the address: a key typed elsewhere would be a shortcut of the page.
+  const addressRef = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    addressRef.current?.focus();
+  }, []);
 
   const change = (part: Partial<AddFormFields>): void => {
     setFields({ ...fields, ...part });
@@ -72,7 +77,7 @@ export function AddInstance({ engine, onAdded, onClose }: AddInstanceProps): Rea
           description="host:port or http(s)://host:port; IPv6 in brackets"
           placeholder="10.0.0.1:8100"
           value={fields.url}
-          data-autofocus
+          ref={addressRef}
           autoComplete="off"
           spellCheck={false}
           onChange={(event) => change({ url: event.currentTarget.value })}

@@ -176,3 +176,17 @@ function legTitle(leg: LegView): string {
   const outcome = leg.error === undefined ? leg.outcome : `${leg.outcome}: ${leg.error.message}`;
   return `${leg.kind} leg on ${leg.instanceName}: ${steps.join(', ')}; ${outcome}`;
 }
+
+/**
+ * Centres of labels of equal width over `centres` (most important first), moved inside the plot. One that would touch a
+ * label before it is left out: `undefined`.
+ */
+export function placeLabels(centres: readonly number[], labelPx: number, plotPx: number): readonly (number | undefined)[] {
+  const placed: number[] = [];
+  return centres.map((centre) => {
+    const at = Math.max(labelPx / 2, Math.min(plotPx - labelPx / 2, centre));
+    if (placed.some((other) => Math.abs(other - at) < labelPx)) return undefined;
+    placed.push(at);
+    return at;
+  });
+}

@@ -5,13 +5,16 @@ import { formatMs } from '../../../ui/format.ts';
 import { RoleMark } from '../../../ui/role-mark.tsx';
 import { BarShape } from './bar-shape.tsx';
 import { gapStats } from './token-gaps.ts';
-import { axisTicks, layoutWaterfall, type Lane } from './waterfall-layout.ts';
+import { axisTicks, layoutWaterfall, placeLabels, type Lane } from './waterfall-layout.ts';
 import classes from './detail.module.css';
 
 const LANE_PX = 26;
 const AXIS_PX = 20;
 /** Pixels between two marks of the axis, at least. */
 const MARK_EVERY_PX = 110;
+/** Room for `▲ stall 1,234 ms`. */
+const STALL_LABEL_PX = 112;
+const MOST_STALLS_MARKED = 3;
 
 export interface WaterfallProps {
   readonly detail: RequestDetail;
@@ -29,6 +32,8 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
   const ticks = axisTicks(layout.domainMs, Math.max(2, Math.floor(width / MARK_EVERY_PX)));
   const tokensTop = AXIS_PX + layout.lanes.length * LANE_PX;
   const height = tokensTop + LANE_PX + 14;
+  const stalls = gaps?.stalls.slice(0, MOST_STALLS_MARKED) ?? [];
+  const stallLabels = placeLabels(stalls.map((stall) => x((stall.startMs + stall.endMs) / 2)), STALL_LABEL_PX, width);
   const tokensSub = detail.chunkTimesMs.length === 0 ? 'none seen' : `${detail.row.chunks} chunks${gaps === undefined ? '' : `, gap p50 ${formatMs(gaps.p50)}`}`;
 
   return (
@@ -60,12 +65,15 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
           <path d={chunkPath(detail.chunkTimesMs, x, tokensTop + 6)} className={classes.chunkTicks}>
             <title>Arrival of each chunk{detail.chunkTimesDropped > 0 ? `; the first ${detail.chunkTimesDropped} are no longer kept` : ''}</title>
           </path>
-          {gaps?.stalls.slice(0, 3).map((stall) => (
+          {stalls.map((stall, index) => (
             <g key={stall.chunk}>
+              <title>{`stall ${formatMs(stall.gapMs)} ms`}</title>
               <rect x={x(stall.startMs)} width={Math.max(1, x(stall.endMs) - x(stall.startMs))} y={tokensTop + 21} height={2} className={classes.stallLine} />
-              <text x={x((stall.startMs + stall.endMs) / 2)} y={tokensTop + 34} className={classes.stallText} textAnchor="middle">
-                ▲ stall {formatMs(stall.gapMs)} ms
-              </text>
+              {stallLabels[index] !== undefined && (
+                <text x={stallLabels[index]} y={tokensTop + 34} className={classes.stallText} textAnchor="middle">
+                  ▲ stall {formatMs(stall.gapMs)} ms
+                </text>
+              )}
             </g>
           ))}
         </svg>
