@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-old-space-size=1024
 /** Entry of `pdscope`. All there is to it is in program.ts, so that tests can run it without a process. */
 import { runProgram } from './program.ts';
 
