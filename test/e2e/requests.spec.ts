@@ -131,3 +131,12 @@ test('a link leads another page to the same request', async ({ app, context }) =
   expect(new URL(other.url()).hash).toContain(encodeURIComponent(id));
   await other.close();
 });
+
+test('leaving with a row selected shows the next view, not a blank page', async ({ app }) => {
+  await rows(app).nth(2).click();
+  await expect(app.getByRole('tab', { name: 'Waterfall' })).toBeVisible();
+  await app.getByRole('link', { name: /^KV events/ }).click();
+  await expect(app.getByRole('heading', { level: 1, name: 'KV events' })).toBeVisible();
+  await app.getByRole('link', { name: /^Instances/ }).click();
+  await expect(app.getByRole('heading', { level: 1, name: 'Instances' })).toBeVisible();
+});

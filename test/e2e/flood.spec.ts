@@ -1,0 +1,70 @@
+import type { Page } from '@playwright/test';
+import type { KvStreamView } from '#shared/kv.ts';
+import { expect, openView, test } from './support/fixtures.ts';
+import { startFloodingEngine } from './support/flooding-engine.ts';
+import type { HeadlessHost } from './support/headless-host.ts';
+
+const BATCHES_PER_SECOND = 10_000;
+const SECONDS = 5;
+
+/** Animation frames the page painted in `ms`. */
+const framesWithin = (page: Page, ms: number): Promise<number> =>
+  page.evaluate(
+    (duration) =>
+      new Promise<number>((resolve) => {
+        let frames = 0;
+        const endsAt = performance.now() + duration;
+        const count = (): void => {
+          frames += 1;
+          if (performance.now() < endsAt) requestAnimationFrame(count);
+          else resolve(frames);
+        };
+        requestAnimationFrame(count);
+      }),
+    ms,
+  );
+
+async function streamOf(host: HeadlessHost, name: string): Promise<KvStreamView> {
+  const { streams } = await host.call('state.get', {});
+  const stream = streams.find(({ instanceName }) => instanceName === name);
+  if (stream === undefined) throw new Error(`no stream of ${name}`);
+  return stream;
+}
+
+test('in a flood of 10,000 batches a second the page still answers, and what is not shown is counted', async ({ app, host }, testInfo) => {
+  const model = (await host.call('state.get', {})).instances[0]?.models[0] ?? '';
+  await using engine = await startFloodingEngine(model);
+  const added = await host.call('instance.add', { role: 'decode', url: engine.address, name: 'flood', kvEvents: { endpoint: engine.endpoint } });
+  // It publishes, but generates nothing: the demo's requests must not go there.
+  await host.call('instance.disable', { id: added.id });
+  try {
+    await openView(app, 'kv-events');
+    await expect.poll(async () => (await streamOf(host, 'flood')).state).toBe('silent');
+    const rows = app.getByRole('grid', { name: 'KV-cache events, newest first' }).locator('[data-row-id]');
+
+    const flooding = engine.flood(BATCHES_PER_SECOND, SECONDS);
+    const frames = await framesWithin(app, 2000);
+    await app.getByLabel('Filter', { exact: true }).fill('instance:flood');
+    await app.keyboard.press('Enter');
+    await expect(rows.first()).toContainText('flood');
+    await app.getByRole('button', { name: 'pause' }).click();
+    await expect(app.getByRole('button', { name: /^resume/ })).toBeVisible();
+    await app.getByRole('button', { name: /^resume/ }).click();
+    await openView(app, 'overview');
+    await openView(app, 'kv-events');
+    const sent = await flooding;
+
+    await expect.poll(async () => {
+      const { batches, missedBatches } = await streamOf(host, 'flood');
+      return batches + missedBatches;
+    }).toBe(sent);
+    const { rings } = await host.call('state.get', {});
+    expect(rings.kv.kept).toBeLessThanOrEqual(rings.kv.capacity);
+    expect(rings.kv.total).toBeGreaterThanOrEqual(rings.kv.kept + rings.kv.evicted);
+    const { droppedMessages, missedBatches } = await streamOf(host, 'flood');
+    testInfo.annotations.push({ type: 'measured', description: `${frames / 2} frames/s in the flood; ${missedBatches} missed, ${droppedMessages} dropped of ${sent}` });
+    console.log(`flood: ${frames / 2} frames/s while ${BATCHES_PER_SECOND} batches/s arrived; ${missedBatches} missed, ${droppedMessages} dropped of ${sent}`);
+  } finally {
+    await host.call('instance.remove', { id: added.id, force: true });
+  }
+});
