@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Subscriber } from 'zeromq';
 import { openKvPublisher } from '#engine/simulator/kv-publisher.ts';
@@ -17,18 +18,11 @@ test('a burst of batches in one turn is published whole and in order, never refu
     subscriber.subscribe();
     // A PUB drops what is sent before the subscription is there: publish until the first batch arrives.
     const first = subscriber.receive();
-    let isConnected = false;
-    void first.then(() => {
-      isConnected = true;
-    });
     let warmUp = 0;
-    while (!isConnected) {
+    do {
       publisher.publish([{ kind: 'cleared' }]);
       warmUp += 1;
-      await new Promise((resolve) => {
-        setTimeout(resolve, 5);
-      });
-    }
+    } while ((await Promise.race([first, delay(5, 'not yet')])) === 'not yet');
     for (let i = 0; i < BATCHES; i += 1) publisher.publish([{ kind: 'cleared' }]);
 
     const seqs: number[] = [];
