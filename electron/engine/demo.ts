@@ -15,6 +15,9 @@ import { startTraffic, type Traffic } from './simulator/traffic.ts';
 
 export type DemoSettings = NonNullable<EngineSettings['demo']>;
 
+/** Nobody inspects what the demo's instances received, and a replay of the last thousand batches is plenty. */
+const SMALL = { keepReceived: 0, kvEvents: { bufferSteps: 1000 } } as const;
+
 export class Demo {
   readonly #settings: DemoSettings;
   readonly #cluster: SimCluster;
@@ -28,7 +31,7 @@ export class Demo {
   /** Starts the cluster; traffic begins with `startTraffic`, when there is a proxy to send it to. */
   static async start(settings: DemoSettings, logger: Logger): Promise<Demo> {
     const { encode, prefill, decode, both, seed } = settings;
-    return new Demo(settings, await startSimCluster({ encode, prefill, decode, both, seed, logger }));
+    return new Demo(settings, await startSimCluster({ encode, prefill, decode, both, seed, logger, ...SMALL }));
   }
 
   /** How the cluster's instances join the fleet. */

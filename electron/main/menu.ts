@@ -1,13 +1,6 @@
 /** The application menu, as a template: roles for what the system knows, and the views under Ctrl/Cmd+1..9. */
 import type { MenuItemConstructorOptions } from 'electron';
-
-/** Views of the page, in the order of its rail. Ids are those of the page's address (`#/<id>`). */
-export const MENU_VIEWS = [
-  { id: 'overview', label: 'Overview' },
-  { id: 'requests', label: 'Requests' },
-  { id: 'kv-events', label: 'KV events' },
-  { id: 'instances', label: 'Instances' },
-] as const;
+import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 
 export interface MenuActions {
   readonly showView: (id: string) => void;
@@ -17,8 +10,8 @@ export interface MenuActions {
 
 export function menuTemplate(platform: NodeJS.Platform, actions: MenuActions): MenuItemConstructorOptions[] {
   const isMac = platform === 'darwin';
-  const views: MenuItemConstructorOptions[] = MENU_VIEWS.map(({ id, label }, index) => ({
-    label,
+  const views: MenuItemConstructorOptions[] = VIEWS.map((id, index) => ({
+    label: VIEW_TITLES[id],
     accelerator: `CommandOrControl+${index + 1}`,
     click: () => actions.showView(id),
   }));

@@ -1,13 +1,13 @@
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { lazy, type ComponentType, type ReactElement } from 'react';
+import type { ViewId } from '#shared/views.ts';
 import { Shell } from './shell/shell.tsx';
 import { EngineProvider } from './stores/engine-context.tsx';
 import { cssVariables, theme } from './theme/theme.ts';
 import { TransportProvider } from './transport/transport-context.tsx';
 import type { Transport } from './transport/transport.ts';
 import { OverviewView } from './features/overview/overview-view.tsx';
-import type { ViewId } from './url/url-state.ts';
 import { useUrlState } from './url/use-url-state.ts';
 
 const RequestsView = lazy(async () => {

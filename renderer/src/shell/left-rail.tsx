@@ -1,20 +1,14 @@
 import type { ReactElement } from 'react';
+import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useConnection } from '../transport/transport-context.tsx';
 import type { ConnectionState } from '../transport/transport.ts';
 import { formatCompact, formatRate } from '../ui/format.ts';
 import { StateMark, type Tone } from '../ui/state-mark.tsx';
-import { formatHash, switchView, type ViewId } from '../url/url-state.ts';
+import { formatHash, switchView } from '../url/url-state.ts';
 import { useUrlState } from '../url/use-url-state.ts';
 import classes from './shell.module.css';
 import { ThemeSwitch } from './theme-switch.tsx';
-
-export const VIEW_TITLES: Readonly<Record<ViewId, string>> = {
-  overview: 'Overview',
-  requests: 'Requests',
-  'kv-events': 'KV events',
-  instances: 'Instances',
-};
 
 /** Views with their live figures, the simulated mark, the connection. */
 export function LeftRail(): ReactElement {
@@ -33,7 +27,7 @@ export function LeftRail(): ReactElement {
         <strong>pdscope</strong> <span className={classes.brandRest}>P/D</span>
       </div>
       <ul className={classes.railList}>
-        {(Object.keys(VIEW_TITLES) as ViewId[]).map((view) => (
+        {VIEWS.map((view) => (
           <li key={view}>
             <a
               className={classes.railLink}

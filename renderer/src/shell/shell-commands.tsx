@@ -5,13 +5,12 @@ import { useMemo } from 'react';
 import { errorMessage } from '#shared/errors.ts';
 import { OPERATION_INFO, type OperationInput, type OperationName } from '#shared/operations.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
+import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useTransport } from '../transport/transport-context.tsx';
 import type { Transport } from '../transport/transport.ts';
-import { VIEWS } from '../url/url-state.ts';
 import { useUrlState } from '../url/use-url-state.ts';
 import { useCommands, type Command } from './commands.ts';
-import { VIEW_TITLES } from './left-rail.tsx';
 
 const TRAFFIC_STEPS = [0, 2, 10, 50] as const;
 

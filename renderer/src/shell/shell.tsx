@@ -1,10 +1,11 @@
 import { useDisclosure } from '@mantine/hooks';
 import { Suspense, useEffect, type ReactElement, type ReactNode } from 'react';
+import { VIEW_TITLES } from '#shared/views.ts';
 import { useUrlState } from '../url/use-url-state.ts';
 import { CommandPalette } from './command-palette.tsx';
 import { ConnectionBanner } from './connection-banner.tsx';
 import { HotkeyBinder } from './hotkeys.tsx';
-import { LeftRail, VIEW_TITLES } from './left-rail.tsx';
+import { LeftRail } from './left-rail.tsx';
 import { ShellCommands } from './shell-commands.tsx';
 import classes from './shell.module.css';
 import { ShortcutSheet } from './shortcut-sheet.tsx';

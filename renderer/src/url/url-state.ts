@@ -2,8 +2,7 @@
  * What a link to pdscope carries: view, filter, selection, window. It lives in the hash, so that it works under `app://`,
  * never reaches a server log, and leaves the query string (the one-time token) alone.
  */
-export const VIEWS = ['overview', 'requests', 'kv-events', 'instances'] as const;
-export type ViewId = (typeof VIEWS)[number];
+import { VIEWS, type ViewId } from '#shared/views.ts';
 
 export interface UrlState {
   readonly view: ViewId;

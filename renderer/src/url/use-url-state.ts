@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from 'react';
-import { formatHash, parseHash, switchView, type UrlState, type ViewId } from './url-state.ts';
+import type { ViewId } from '#shared/views.ts';
+import { formatHash, parseHash, switchView, type UrlState } from './url-state.ts';
 
 const listeners = new Set<() => void>();
 const rememberedByView = new Map<ViewId, UrlState>();

@@ -105,6 +105,13 @@ describe('command line', () => {
     }
   });
 
+  it('takes it well when the reader of its output leaves early', async () => {
+    const help = cli.run(['serve', '--help']);
+    help.child.stdout?.destroy();
+    expect(await help.ended).toBe(0);
+    expect(help.err()).toBe('');
+  });
+
   it('has help worth reading, with examples and exit codes, on stdout', async () => {
     const [top, serve, version] = await Promise.all([cli.finish(['--help']), cli.finish(['serve', '--help']), cli.finish(['--version'])]);
     expect(top).toMatchObject({ code: 0, err: '' });

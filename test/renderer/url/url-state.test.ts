@@ -1,6 +1,7 @@
 import { assert, constantFrom, property, record, string, type Arbitrary } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_URL_STATE, formatHash, parseHash, switchView, VIEWS, type UrlState } from '../../../renderer/src/url/url-state.ts';
+import { VIEWS } from '#shared/views.ts';
+import { DEFAULT_URL_STATE, formatHash, parseHash, switchView, type UrlState } from '../../../renderer/src/url/url-state.ts';
 
 const anyState: Arbitrary<UrlState> = record({
   view: constantFrom(...VIEWS),
