@@ -1,9 +1,14 @@
-/** Rows of the KV events view, made from decoded events and from what pdscope noticed about a stream. */
+/**
+ * Rows of the KV events view, made from decoded events and from what pdscope noticed about a stream. A kept row is
+ * packed: a shape it shares with others, a few numbers, a run of words, and extras only where an event has any. Text
+ * is made when somebody reads the row.
+ */
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { BlockHashHex, KvRow } from '#shared/kv.ts';
-import { hashCount, hashHex, type BlockHashes } from './block-hashes.ts';
-import type { KvEvent } from './kv-event.ts';
-import { rawJson } from './raw-json.ts';
+import { keyHex } from './block-hashes.ts';
+import type { ExtraKey, KvEvent } from './kv-event.ts';
+import { RAW_JSON_CHARS, rawJson } from './raw-json.ts';
+import type { RowShape } from './row-shape.ts';
 
 /** Which stream, as rows and views name it. */
 export interface StreamIdentity {
@@ -30,88 +35,166 @@ export interface Notice {
 
 export type RowEvent = KvEvent | Notice;
 
+/** What few events have. */
+export interface RowExtras {
+  /** Of the hashes shown. */
+  readonly digests: readonly (string | undefined)[] | undefined;
+  readonly parentDigest: string | undefined;
+  readonly sessionId: string | undefined;
+  readonly cacheSalt: string | undefined;
+  /** As JSON text. */
+  readonly extraKeys: string | undefined;
+  readonly note: string | undefined;
+}
+
+export interface PackedRow {
+  readonly n: number;
+  readonly shape: RowShape;
+  /** NaN when absent. */
+  readonly seq: number;
+  /** NaN when absent. */
+  readonly tsUnixMs: number;
+  readonly receivedAtUnixMs: number;
+  readonly hashCount: number;
+  readonly tokenCount: number;
+  readonly hasParent: boolean;
+  /** The hashes shown, two words each; two of the parent if there is one; the tokens shown. */
+  readonly words: Uint32Array;
+  readonly extras: RowExtras | undefined;
+}
+
 const MAX_ROW_HASHES = 16;
 const MAX_ROW_TOKENS = 32;
+/** The object. */
+const EXTRAS_BYTES = 72;
+const STRING_BYTES = 24;
 
 type RowDraft = { -readonly [Key in keyof KvRow]: KvRow[Key] };
 
-export function toRow(n: number, source: RowSource, event: RowEvent): KvRow {
-  const { stream } = source;
+/** Words kept of an event's hashes. */
+export function shownHashWords(hashCount: number): number {
+  return 2 * Math.min(MAX_ROW_HASHES, hashCount);
+}
+
+/** Words kept of an event's tokens. */
+export function shownTokens(tokenCount: number): number {
+  return Math.min(MAX_ROW_TOKENS, tokenCount);
+}
+
+export function toRow(packed: PackedRow): KvRow {
+  const { shape, words, extras } = packed;
+  const { stream } = shape;
+  const hashWords = shownHashWords(packed.hashCount);
   const row: RowDraft = {
-    n,
+    n: packed.n,
     stream: stream.id,
     instance: stream.instance,
     instanceName: stream.instanceName,
     rank: stream.rank,
-    epoch: source.epoch,
-    receivedAtUnixMs: source.receivedAtUnixMs,
-    kind: event.kind === 'bad' ? 'error' : event.kind,
-    hashes: [],
-    hashCount: 0,
+    epoch: shape.epoch,
+    receivedAtUnixMs: packed.receivedAtUnixMs,
+    kind: shape.kind,
+    hashes: hexOf(words, hashWords, extras?.digests),
+    hashCount: packed.hashCount,
   };
-  if (source.seq !== undefined) row.seq = source.seq;
-  switch (event.kind) {
-    case 'gap': case 'restart': case 'error':
-      row.note = event.note;
-      return row;
-    case 'bad':
-      row.note = `${event.reason}: ${event.raw}`;
-      break;
-    case 'unknown':
-      row.note = `${event.tag}: ${event.raw}`;
-      break;
-    case 'stored':
-      if (event.parent !== undefined) row.parent = hashHex(event.parent, 0);
-      row.blockSize = event.blockSize;
-      row.tokenCount = event.tokens.length;
-      row.tokens = Array.from(event.tokens.subarray(0, MAX_ROW_TOKENS));
-      if (event.loraName !== undefined) row.loraName = event.loraName;
-      if (event.loraId !== undefined) row.loraId = event.loraId;
-      if (event.specKind !== undefined) row.specKind = event.specKind;
-      if (event.slidingWindow !== undefined) row.slidingWindow = event.slidingWindow;
-      if (event.sessionId !== undefined) row.sessionId = event.sessionId;
-      if (event.extraKeys?.some((keys) => keys !== null) === true) row.extraKeys = rawJson(event.extraKeys);
-      if (event.cacheSalt !== undefined) row.note = `cache_salt ${JSON.stringify(event.cacheSalt)}`;
-      break;
-    case 'removed':
-      if (event.remainingCopies !== undefined) row.note = `copies left: ${event.remainingCopies.slice(0, MAX_ROW_HASHES).join(', ')}`;
-      break;
-    case 'cleared':
-      break;
+  if (!Number.isNaN(packed.seq)) row.seq = packed.seq;
+  if (packed.hasParent) row.parent = extras?.parentDigest ?? keyHex(words[hashWords] ?? 0, words[hashWords + 1] ?? 0);
+  if (shape.blockSize !== undefined) row.blockSize = shape.blockSize;
+  if (shape.kind === 'stored') {
+    row.tokenCount = packed.tokenCount;
+    row.tokens = Array.from(words.subarray(hashWords + (packed.hasParent ? 2 : 0)));
   }
-  if (source.tsUnixMs !== undefined) row.engineTsUnixMs = source.tsUnixMs;
-  if (event.kind === 'stored' || event.kind === 'removed' || event.kind === 'unknown') {
-    row.hashes = firstHashes(event.hashes);
-    row.hashCount = hashCount(event.hashes);
-    if (event.medium !== undefined) row.medium = event.medium;
-    if (event.groupIdx !== undefined) row.groupIdx = event.groupIdx;
-  }
-  if (event.kind === 'stored' || event.kind === 'removed') {
-    if (event.locality !== undefined) row.locality = event.locality;
-    if (event.ownership !== undefined) row.ownership = event.ownership;
-  }
+  if (shape.loraName !== undefined) row.loraName = shape.loraName;
+  if (shape.loraId !== undefined) row.loraId = shape.loraId;
+  if (shape.specKind !== undefined) row.specKind = shape.specKind;
+  if (shape.slidingWindow !== undefined) row.slidingWindow = shape.slidingWindow;
+  if (extras !== undefined) addExtras(row, extras);
+  if (!shape.isNotice && !Number.isNaN(packed.tsUnixMs)) row.engineTsUnixMs = packed.tsUnixMs;
+  if (shape.medium !== undefined) row.medium = shape.medium;
+  if (shape.groupIdx !== undefined) row.groupIdx = shape.groupIdx;
+  if (shape.locality !== undefined) row.locality = shape.locality;
+  if (shape.ownership !== undefined) row.ownership = shape.ownership;
   return row;
 }
 
-/** Memory that a kept event takes, about, bytes: its arrays, and the object around them. */
-export function eventBytes(event: RowEvent): number {
+function addExtras(row: RowDraft, extras: RowExtras): void {
+  if (extras.sessionId !== undefined) row.sessionId = extras.sessionId;
+  if (extras.extraKeys !== undefined) row.extraKeys = extras.extraKeys;
+  if (extras.cacheSalt !== undefined) row.note = `cache_salt ${JSON.stringify(extras.cacheSalt)}`;
+  if (extras.note !== undefined) row.note = extras.note;
+}
+
+function hexOf(words: Uint32Array, count: number, digests: readonly (string | undefined)[] | undefined): BlockHashHex[] {
+  const hashes: BlockHashHex[] = [];
+  for (let at = 0; at < count; at += 2) hashes.push(digests?.[at / 2] ?? keyHex(words[at] ?? 0, words[at + 1] ?? 0));
+  return hashes;
+}
+
+const NO_EXTRAS: RowExtras = {
+  digests: undefined, parentDigest: undefined, sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, note: undefined,
+};
+
+/** What an event has besides its shape, its numbers and its words. Absent for most events. */
+export function extrasOf(event: RowEvent): RowExtras | undefined {
   switch (event.kind) {
-    case 'stored': return 400 + event.tokens.byteLength + hashBytes(event.hashes) + 16 * (event.extraKeys?.length ?? 0);
-    case 'removed': return 200 + hashBytes(event.hashes);
-    case 'unknown': return 200 + hashBytes(event.hashes) + event.raw.length;
-    case 'bad': return 100 + event.raw.length + event.reason.length;
-    case 'gap': case 'restart': case 'error': return 100 + event.note.length;
+    case 'stored': {
+      const { parent, sessionId, cacheSalt } = event;
+      const parentDigest = parent?.digests?.[0];
+      const { digests } = event.hashes;
+      const extraKeys = event.extraKeys?.some((keys) => keys !== null) === true ? keysText(event.extraKeys) : undefined;
+      if (extraKeys === undefined && digests === undefined && parentDigest === undefined && sessionId === undefined && cacheSalt === undefined) return undefined;
+      return { digests: shownDigests(digests), parentDigest, sessionId, cacheSalt, extraKeys, note: undefined };
+    }
+    case 'removed': {
+      const { remainingCopies } = event;
+      const { digests } = event.hashes;
+      if (digests === undefined && remainingCopies === undefined) return undefined;
+      const note = remainingCopies === undefined ? undefined : `copies left: ${remainingCopies.slice(0, MAX_ROW_HASHES).join(', ')}`;
+      return { ...NO_EXTRAS, digests: shownDigests(digests), note };
+    }
+    case 'unknown': return { ...NO_EXTRAS, digests: shownDigests(event.hashes.digests), note: copyText(`${event.tag}: ${event.raw}`) };
+    case 'bad': return { ...NO_EXTRAS, note: copyText(`${event.reason}: ${event.raw}`) };
+    case 'gap': case 'restart': case 'error': return { ...NO_EXTRAS, note: copyText(event.note) };
     case 'cleared': break;
   }
-  return 40;
+  return undefined;
 }
 
-function hashBytes(hashes: BlockHashes): number {
-  return hashes.words.byteLength + (hashes.digests === undefined ? 0 : hashes.digests.length * 88);
+/** Memory that extras take, at most, bytes. */
+export function extrasBytes(extras: RowExtras | undefined): number {
+  if (extras === undefined) return 0;
+  const { sessionId, cacheSalt, extraKeys, note, parentDigest, digests } = extras;
+  let bytes = EXTRAS_BYTES + textBytes(sessionId) + textBytes(cacheSalt) + textBytes(extraKeys) + textBytes(note) + textBytes(parentDigest);
+  if (digests !== undefined) for (const digest of digests) bytes += 8 + textBytes(digest);
+  return bytes;
 }
 
-function firstHashes(hashes: BlockHashes): BlockHashHex[] {
-  const first: BlockHashHex[] = [];
-  for (let index = 0; index < Math.min(MAX_ROW_HASHES, hashCount(hashes)); index += 1) first.push(hashHex(hashes, index));
-  return first;
+/** At most two bytes a character. */
+function textBytes(text: string | undefined): number {
+  return text === undefined ? 0 : STRING_BYTES + 2 * text.length;
+}
+
+function shownDigests(digests: readonly (string | undefined)[] | undefined): readonly (string | undefined)[] | undefined {
+  return digests?.slice(0, MAX_ROW_HASHES);
+}
+
+/** What `rawJson` says; adapter names and salts, which are most keys, do without its replacer, whose calls cost more than the rest. */
+function keysText(keys: readonly ExtraKey[]): string {
+  if (keys.every(isPlain)) {
+    const text = JSON.stringify(keys);
+    if (text.length <= RAW_JSON_CHARS) return text;
+  }
+  return copyText(rawJson(keys));
+}
+
+function isPlain(key: ExtraKey): boolean {
+  return Array.isArray(key) ? (key as readonly ExtraKey[]).every(isPlain) : typeof key !== 'bigint' && !(key instanceof Uint8Array);
+}
+
+/**
+ * A flat copy: a text cut from a longer one, or joined from several, keeps those alive (V8's sliced and cons strings).
+ * Exact for lone surrogates too, which a cut may leave.
+ */
+function copyText(text: string): string {
+  return JSON.parse(JSON.stringify(text)) as string;
 }

@@ -3,8 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
 import { KvRowLog } from '#engine/kv-events/kv-row-log.ts';
-import { eventBytes, toRow, type RowEvent, type RowSource } from '#engine/kv-events/kv-row.ts';
-import { frames, vector } from './golden.ts';
+import type { KvRow } from '#shared/kv.ts';
+import { readHashes, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
+import type { ExtraKey } from '#engine/kv-events/kv-event.ts';
+import type { RowEvent, RowSource } from '#engine/kv-events/kv-row.ts';
+import { frames, vector, vectors } from './golden.ts';
+import { referenceRow } from './reference-row.ts';
 
 const instance = InstanceIdSchema.parse('p0');
 const source: RowSource = {
@@ -49,12 +53,15 @@ describe('KvRowLog', () => {
   it('evicts by bytes too, but keeps the newest however large', () => {
     const [large] = golden('2026-08-20/2f41c894e/stored-large');
     if (large === undefined) throw new Error('no event');
-    const log = newLog(100, eventBytes(large) + eventBytes(notice('x')));
+    const probe = newLog(100);
+    probe.append(source, large);
+    const log = newLog(100, probe.bytes + 10);
     log.append(source, notice('x'));
     log.append(source, large);
     log.append(source, large);
     expect(Array.from(log.rows(), (row) => row.n)).toEqual([3]);
     expect(log.counters()).toMatchObject({ kept: 1, evicted: 2 });
+    expect(log.bytes).toBeLessThan(probe.bytes);
     const tiny = newLog(100, 1);
     tiny.append(source, large);
     expect(tiny.counters().kept).toBe(1);
@@ -81,11 +88,163 @@ describe('KvRowLog', () => {
   });
 });
 
-describe('toRow', () => {
+const text = fc.oneof(fc.constantFrom('GPU', 'CPU', 'tenant'), fc.string({ maxLength: 6 }), fc.string({ unit: 'binary', maxLength: 500 }));
+const optional = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value | undefined> => fc.option(value, { nil: undefined, freq: 2 });
+const hashValue = fc.oneof({ weight: 6, arbitrary: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 64n - 1n }) }, { weight: 1, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 40 }) });
+const hashes = (maxLength: number, minLength = 0): fc.Arbitrary<BlockHashes> => fc.array(hashValue, { minLength, maxLength }).map((values) => {
+  const read = readHashes(values);
+  if (typeof read === 'string') throw new Error(read);
+  return read;
+});
+const extraKey = fc.letrec<{ node: ExtraKey }>((tie) => ({
+  node: fc.oneof({ maxDepth: 2 }, text, fc.integer(), fc.bigInt(), fc.constant(null), fc.uint8Array({ maxLength: 250 }), fc.array(tie('node'), { maxLength: 4 })),
+})).node;
+const place = { medium: optional(text), groupIdx: optional(fc.integer({ min: -1, max: 2 })) };
+const tier = { ...place, locality: optional(text), ownership: optional(text) };
+const anyEvent: fc.Arbitrary<RowEvent> = fc.oneof(
+  fc.record({
+    kind: fc.constant('stored' as const), hashes: hashes(20), parent: optional(hashes(1, 1)), tokens: fc.uint32Array({ maxLength: 40 }),
+    blockSize: fc.constantFrom(0, 16, 2 ** 40), loraId: optional(fc.nat(2)), loraName: optional(text), specKind: optional(text), slidingWindow: optional(fc.nat(2)),
+    sessionId: optional(text), cacheSalt: optional(text), extraKeys: optional(fc.array(extraKey, { maxLength: 4 })), isBigram: fc.boolean(), ...tier,
+  }),
+  fc.record({ kind: fc.constant('removed' as const), hashes: hashes(20), remainingCopies: optional(fc.array(fc.nat(), { maxLength: 20 })), ...tier }),
+  fc.constant({ kind: 'cleared' as const }),
+  fc.record({ kind: fc.constant('unknown' as const), tag: text, hashes: hashes(20), raw: text, ...place }),
+  fc.record({ kind: fc.constant('bad' as const), reason: text, raw: text }),
+  fc.record({ kind: fc.constantFrom('gap' as const, 'restart' as const, 'error' as const), note: text }),
+);
+const streams = ['p0', 'd0'].map((id) => ({ ...source.stream, id: streamId(InstanceIdSchema.parse(id), 0), instanceName: id.toUpperCase() }));
+const anySource: fc.Arbitrary<RowSource> = fc.record({
+  stream: fc.constantFrom(...streams), epoch: fc.nat(2), seq: optional(fc.maxSafeNat()), tsUnixMs: optional(fc.double({ noNaN: true })), receivedAtUnixMs: fc.double({ noNaN: true }),
+});
+const anyStep = fc.record({ source: anySource, event: anyEvent });
+
+/** Appends steps to a log and to a plain list, and compares what they keep. */
+class Pair {
+  readonly log: KvRowLog;
+  #model: KvRow[] = [];
+  #n = 0;
+  readonly #capacity: number;
+  readonly #maxBytes: number;
+
+  constructor(capacity: number, maxBytes: number) {
+    this.#capacity = capacity;
+    this.#maxBytes = maxBytes;
+    this.log = newLog(capacity, maxBytes);
+  }
+
+  append(step: { readonly source: RowSource; readonly event: RowEvent }): void {
+    this.#n += 1;
+    this.#model.push(referenceRow(this.#n, step.source, step.event));
+    this.log.append(step.source, step.event);
+    if (this.#model.length > 2 * this.#capacity) this.#model = this.#model.slice(-this.#capacity);
+  }
+
+  clear(): void {
+    this.log.clear();
+    this.#model = [];
+  }
+
+  /** What the log keeps, as objects and as they cross the wire. */
+  actual(): readonly [number, readonly KvRow[], string] {
+    const rows = Array.from(this.log.rows());
+    return [this.log.counters().total, rows, JSON.stringify(rows)];
+  }
+
+  /** How many rows a byte cap leaves is the log's business; which, and what they say, is not. */
+  expected(): readonly [number, readonly KvRow[], string] {
+    const all = Math.min(this.#model.length, this.#capacity);
+    const count = this.#maxBytes === Infinity ? all : Math.max(this.log.counters().kept, Math.min(1, all));
+    const rows = this.#model.slice(this.#model.length - count);
+    return [this.#n, rows, JSON.stringify(rows)];
+  }
+
+  isWithinBytes(): boolean {
+    return this.log.counters().kept <= 1 || this.log.bytes <= this.#maxBytes;
+  }
+}
+
+describe('packed rows', () => {
+  it('read like the events they were made from', () => {
+    const step = fc.oneof({ weight: 12, arbitrary: anyStep }, { weight: 1, arbitrary: fc.constant('clear' as const) });
+    fc.assert(fc.property(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 30 }), fc.constantFrom(Infinity, 300, 2000, 20_000), (steps, capacity, maxBytes) => {
+      const pair = new Pair(capacity, maxBytes);
+      for (const next of steps) {
+        if (next === 'clear') pair.clear();
+        else pair.append(next);
+        expect(pair.isWithinBytes()).toBe(true);
+        expect(pair.log.bytes > 0).toBe(next !== 'clear');
+        expect(pair.actual()).toStrictEqual(pair.expected());
+      }
+      expect(pair.actual()).toStrictEqual(pair.expected());
+    }), { numRuns: 300 });
+  });
+
+  it('stay right while the arena under them goes round', () => {
+    // 20,000 rows of up to 66 words are several chunks; the capacities keep from a part of one to most of them.
+    fc.assert(fc.property(fc.array(anyStep, { minLength: 1, maxLength: 40 }), fc.constantFrom(7, 900, 2500), fc.constantFrom(Infinity, 400_000), (steps, capacity, maxBytes) => {
+      const pair = new Pair(capacity, maxBytes);
+      for (let round = 0; round < 20_000; round += 1) {
+        const step = steps[round % steps.length];
+        if (step === undefined) throw new Error('no step');
+        pair.append({ ...step, source: { ...step.source, seq: round } });
+        if (round === 15_000) pair.clear();
+      }
+      expect(pair.actual()).toStrictEqual(pair.expected());
+    }), { numRuns: 8 });
+  });
+
+  it('read like the events of every real encoder', () => {
+    const pair = new Pair(10_000, Infinity);
+    for (const { frames_hex } of vectors) {
+      const result = decodeMessage(frames(frames_hex));
+      if (!result.ok) throw new Error(result.detail);
+      for (const event of result.batch.events) pair.append({ source, event });
+    }
+    expect(pair.log.counters().kept).toBeGreaterThan(vectors.length);
+    expect(pair.actual()).toStrictEqual(pair.expected());
+  });
+
+  it('skip what an append evicts while they are being read', () => {
+    const log = newLog(3);
+    for (const note of ['a', 'b', 'c']) log.append(source, notice(note));
+    const seen: unknown[] = [];
+    for (const row of log.rows()) {
+      seen.push([row.n, row.note]);
+      if (row.n === 1) for (const note of ['d', 'e']) log.append(source, notice(note));
+    }
+    expect(seen).toEqual([[1, 'a'], [3, 'c']]);
+  });
+
+  it('share what repeats: a row like the one before is charged for its own part only', () => {
+    const [event] = golden('2026-08-20/2f41c894e/stored-extra-keys');
+    if (event === undefined) throw new Error('no event');
+    const log = newLog(10);
+    log.append(source, event);
+    const first = log.bytes;
+    log.append({ ...source, seq: 8 }, event);
+    const second = log.bytes - first;
+    log.append({ ...source, epoch: 3 }, event);
+    expect(second).toBeLessThan(first);
+    expect(log.bytes - first - second).toBe(first);
+  });
+});
+
+/** The row that an event has once it was kept. */
+function kept(n: number, event: RowEvent): KvRow {
+  const log = newLog(2);
+  for (let before = 1; before < n; before += 1) log.append(source, notice('before'));
+  log.append(source, event);
+  const [row] = log.changedSince(n - 1);
+  if (row === undefined) throw new Error('no row');
+  return row;
+}
+
+describe('a row', () => {
   it('has the fields of a stored event, cut to size', () => {
     const [event] = golden('2026-08-20/2f41c894e/stored-extra-keys');
     if (event === undefined) throw new Error('no event');
-    expect(toRow(9, source, event)).toEqual({
+    expect(kept(9, event)).toEqual({
       n: 9, stream: 'p0/1', instance: 'p0', instanceName: 'P0', rank: 1, epoch: 2, seq: 7, engineTsUnixMs: 1500.5, receivedAtUnixMs: 1600,
       kind: 'stored', hashes: ['c910c6b15f1388cf', 'b97a1432d92956be', '115e07e8277befe8'], hashCount: 3, blockSize: 16, tokenCount: 48,
       tokens: [151644, 872, 198, 9064, 374, 279, 6722, 315, 5616, 30, 151645, 198, 151644, 77091, 198, 151667, ...Array.from({ length: 16 }, (_, index) => 1000 + index)],
@@ -96,11 +255,11 @@ describe('toRow', () => {
 
   it('shows where secondary tiers hold a block, and what an open pull request adds', () => {
     const [, store, remove] = golden('mirror/vllm-2026-09/stored-session-ownership');
-    expect(store === undefined ? undefined : toRow(1, source, store)).toMatchObject({ medium: 'STORAGE', locality: 'LOCAL', ownership: 'kvcr' });
-    expect(remove === undefined ? undefined : toRow(1, source, remove)).toMatchObject({ kind: 'removed', ownership: 'kvcr' });
+    expect(store === undefined ? undefined : kept(1, store)).toMatchObject({ medium: 'STORAGE', locality: 'LOCAL', ownership: 'kvcr' });
+    expect(remove === undefined ? undefined : kept(1, remove)).toMatchObject({ kind: 'removed', ownership: 'kvcr' });
     const [copies] = golden('mirror/vllm-open-pr/removed-remaining-copy-counts');
-    expect(copies === undefined ? undefined : toRow(1, source, copies).note).toBe('copies left: 1, 0');
+    expect(copies === undefined ? undefined : kept(1, copies).note).toBe('copies left: 1, 0');
     const [unknown] = golden('mirror/vllm-open-pr/unknown-event-type');
-    expect(unknown === undefined ? undefined : toRow(1, source, unknown)).toMatchObject({ kind: 'unknown', hashCount: 1, medium: 'GPU', note: expect.stringContaining('BlockInactive: {"type":"BlockInactive"') as string });
+    expect(unknown === undefined ? undefined : kept(1, unknown)).toMatchObject({ kind: 'unknown', hashCount: 1, medium: 'GPU', note: expect.stringContaining('BlockInactive: {"type":"BlockInactive"') as string });
   });
 });
