@@ -10,13 +10,14 @@ import { measureMemory } from './memory-scenario.ts';
 import { startMockCluster } from './mock-cluster.ts';
 import { startProxyProcess } from './proxy-handle.ts';
 import { measureRequests, measureStreams, type RequestFigures, type StreamFigures } from './request-scenarios.ts';
-import { directTarget, proxyTarget, type Target } from './target.ts';
+import { cpuOfEngine, cpuOfProcess, directTarget, proxyTarget, type Target } from './target.ts';
 
 const HELP = `npm run bench -- [options]
   --only requests,streams,kv,memory   parts to run (default: all)
   --rounds N                          rounds per figure, medians are printed (default 3)
   --seconds N                         length of one measurement (default 4)
-  --peer NAME=URL                     also measure another proxy (repeatable); point it at the mocks first
+  --peer NAME=URL[#PID]               also measure another proxy (repeatable); point it at the mocks first;
+                                      with PID its CPU time is read from /proc (one process, Linux)
   --prefill-port N --decode-port N    fixed ports of the mocks, for peers (default: any)
   --wait-for-peers                    print the mocks' addresses and wait for Enter before measuring`;
 
@@ -44,6 +45,7 @@ const CONCURRENCIES = [1, 64, 512];
 const STREAM_COUNTS = [200, 1000];
 const KV_RATES = [1000, 10_000, 30_000];
 const TOKENS_PER_SECOND = 50;
+const WARM_UP_SECONDS = 2;
 const tokens = Math.round(seconds * TOKENS_PER_SECOND);
 
 /** Median of each numeric field over the rounds; absent when no round had it. */
@@ -88,8 +90,9 @@ if (values['wait-for-peers']) {
 
 const peers = values.peer.map((peer) => {
   const at = peer.indexOf('=');
-  if (at < 1) throw new Error(`--peer wants NAME=URL, not ${JSON.stringify(peer)}`);
-  return proxyTarget(peer.slice(0, at), peer.slice(at + 1));
+  if (at < 1) throw new Error(`--peer wants NAME=URL or NAME=URL#PID, not ${JSON.stringify(peer)}`);
+  const [url = '', pid] = peer.slice(at + 1).split('#');
+  return proxyTarget(peer.slice(0, at), url, pid === undefined ? undefined : cpuOfProcess(Number(pid)));
 });
 
 if (parts.has('requests') || parts.has('streams')) {
@@ -99,7 +102,10 @@ if (parts.has('requests') || parts.has('streams')) {
       { role: 'decode', url: mocks.decode },
     ],
   });
-  const targets = [directTarget(mocks), proxyTarget('pdscope', engine.url, engine), ...peers];
+  const targets = [directTarget(mocks), proxyTarget('pdscope', engine.url, cpuOfEngine(engine)), ...peers];
+  // The first requests of a process run in the interpreter; what they cost is not what it costs.
+  for (const target of targets) await measureRequests(target, 64, WARM_UP_SECONDS);
+
 
   if (parts.has('requests')) {
     const rows: Cell[][] = [];

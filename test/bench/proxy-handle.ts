@@ -13,7 +13,10 @@ export interface ProxyProcessOptions {
 export type ProxyQuestion = 'usage' | 'stop';
 
 export interface Usage {
+  /** When the question came. */
   readonly cpu: NodeJS.CpuUsage;
+  /** After the answer was made: the garbage collection before `rssBytes` is nobody's request. */
+  readonly cpuAfter: NodeJS.CpuUsage;
   readonly rssBytes: number;
   readonly state: EngineState;
 }
@@ -53,5 +56,5 @@ export async function startProxyProcess(options: ProxyProcessOptions): Promise<P
 
 /** CPU microseconds spent between two answers. */
 export function cpuMicros(before: Usage, after: Usage): number {
-  return after.cpu.user + after.cpu.system - before.cpu.user - before.cpu.system;
+  return after.cpu.user + after.cpu.system - before.cpuAfter.user - before.cpuAfter.system;
 }

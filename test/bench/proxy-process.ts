@@ -1,7 +1,7 @@
 /** The measured process: the whole engine as hosts build it, telemetry on. Answers questions about its own use of the machine. */
 import { createEngine } from '#engine/engine.ts';
 import { silentLogger } from '#engine/log.ts';
-import type { ProxyProcessOptions, ProxyQuestion } from './proxy-handle.ts';
+import type { ProxyProcessOptions, ProxyQuestion, Usage } from './proxy-handle.ts';
 
 const options = JSON.parse(process.argv[2] ?? '{}') as ProxyProcessOptions;
 const engine = await createEngine({
@@ -20,8 +20,10 @@ process.on('message', (question: ProxyQuestion) => {
     void engine.close().then(() => process.exit(0));
     return;
   }
+  const cpu = process.cpuUsage();
   globalThis.gc?.();
-  process.send?.({ cpu: process.cpuUsage(), rssBytes: process.memoryUsage().rss, state: engine.state() });
+  const answer: Usage = { cpu, rssBytes: process.memoryUsage().rss, state: engine.state(), cpuAfter: process.cpuUsage() };
+  process.send?.(answer);
 });
 const { host, port } = engine.proxyAddress;
 process.send?.({ ready: `http://${host}:${port}` });

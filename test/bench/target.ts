@@ -1,4 +1,5 @@
 /** Something that can be measured: the direct path, pdscope, or another proxy that was started by hand. */
+import { readFileSync } from 'node:fs';
 import { RawClient, postBytes, type RawAnswer } from './raw-http.ts';
 import type { MockCluster } from './mock-cluster.ts';
 import { cpuMicros, type ProxyHandle } from './proxy-handle.ts';
@@ -57,11 +58,36 @@ export function directTarget(mocks: MockCluster): Target {
   };
 }
 
-/** A proxy at `url`; its CPU is known when it is our own process. */
-export function proxyTarget(name: string, url: string, handle?: ProxyHandle): Target {
+/** Microseconds of CPU that a process used between two calls. */
+export type CpuMeter = () => Promise<number | undefined>;
+
+export function cpuOfEngine(handle: ProxyHandle): CpuMeter {
+  let last: Awaited<ReturnType<ProxyHandle['usage']>> | undefined;
+  return async () => {
+    const now = await handle.usage();
+    const micros = last === undefined ? undefined : cpuMicros(last, now);
+    last = now;
+    return micros;
+  };
+}
+
+/** Of any process, in steps of 10 ms; Linux only. */
+export function cpuOfProcess(pid: number): CpuMeter {
+  let last: number | undefined;
+  return async () => {
+    // Fields 14 and 15, user and system time; the second field is a name in parentheses that may hold spaces.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    const micros = last === undefined ? undefined : (ticks - last) * 10_000;
+    last = ticks;
+    return micros;
+  };
+}
+
+/** A proxy at `url`, and what tells its CPU time. */
+export function proxyTarget(name: string, url: string, cpuSinceLast: CpuMeter = async () => undefined): Target {
   const completion = postBytes('/v1/completions', COMPLETION);
   const chat = postBytes('/v1/chat/completions', CHAT_STREAM);
-  let last: Awaited<ReturnType<ProxyHandle['usage']>> | undefined;
   return {
     name,
     connect: async () => {
@@ -81,12 +107,6 @@ export function proxyTarget(name: string, url: string, handle?: ProxyHandle): Ta
         close: () => client.close(),
       };
     },
-    cpuSinceLast: async () => {
-      if (handle === undefined) return undefined;
-      const now = await handle.usage();
-      const micros = last === undefined ? undefined : cpuMicros(last, now);
-      last = now;
-      return micros;
-    },
+    cpuSinceLast,
   };
 }
