@@ -16,6 +16,8 @@ const HELP = `npm run bench -- [options]
   --only requests,streams,kv,memory   parts to run (default: all)
   --rounds N                          rounds per figure, medians are printed (default 3)
   --seconds N                         length of one measurement (default 4)
+  --concurrency 1,64,512              clients of the requests part
+  --streams 200,1000                  streams of the streams part
   --peer NAME=URL[#PID]               also measure another proxy (repeatable); point it at the mocks first;
                                       with PID its CPU time is read from /proc (one process, Linux)
   --prefill-port N --decode-port N    fixed ports of the mocks, for peers (default: any)
@@ -26,6 +28,8 @@ const { values } = parseArgs({
     only: { type: 'string', default: 'requests,streams,kv,memory' },
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '4' },
+    concurrency: { type: 'string', default: '1,64,512' },
+    streams: { type: 'string', default: '200,1000' },
     peer: { type: 'string', multiple: true, default: [] },
     'prefill-port': { type: 'string', default: '0' },
     'decode-port': { type: 'string', default: '0' },
@@ -41,8 +45,8 @@ const rounds = Math.max(1, Number(values.rounds));
 const seconds = Math.max(1, Number(values.seconds));
 const parts = new Set(values.only.split(','));
 
-const CONCURRENCIES = [1, 64, 512];
-const STREAM_COUNTS = [200, 1000];
+const concurrencies = values.concurrency.split(',').map(Number);
+const streamCounts = values.streams.split(',').map(Number);
 const KV_RATES = [1000, 10_000, 30_000];
 const TOKENS_PER_SECOND = 50;
 const WARM_UP_SECONDS = 2;
@@ -109,7 +113,7 @@ if (parts.has('requests') || parts.has('streams')) {
 
   if (parts.has('requests')) {
     const rows: Cell[][] = [];
-    for (const concurrency of CONCURRENCIES) {
+    for (const concurrency of concurrencies) {
       const results = await inTurns<RequestFigures>(targets, async (target) => await measureRequests(target, concurrency, seconds));
       const direct = results[0]?.[1];
       for (const [target, figures] of results) {
@@ -129,7 +133,7 @@ if (parts.has('requests') || parts.has('streams')) {
 
   if (parts.has('streams')) {
     const rows: Cell[][] = [];
-    for (const count of STREAM_COUNTS) {
+    for (const count of streamCounts) {
       const results = await inTurns<StreamFigures>(targets, async (target) => await measureStreams(target, count, tokens));
       const direct = results[0]?.[1];
       for (const [target, figures] of results) {

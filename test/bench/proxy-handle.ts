@@ -36,7 +36,8 @@ async function answerOf<T>(child: ChildProcess): Promise<T> {
 /** Forks the engine. Rejects when it does not come up within 30 s. */
 export async function startProxyProcess(options: ProxyProcessOptions): Promise<ProxyHandle> {
   const child = fork(fileURLToPath(new URL('./proxy-process.js', import.meta.url)), [JSON.stringify(options)], {
-    execArgv: ['--expose-gc'],
+    // Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
+    execArgv: [...process.execArgv, '--expose-gc'],
   });
   const { ready } = await answerOf<{ ready: string }>(child);
   return {
