@@ -11,7 +11,10 @@ export interface MemoryFigures {
   readonly kept: number;
   readonly resident: number;
   readonly rssStartBytes: number;
+  /** As it stands, garbage included. */
   readonly rssEndBytes: number;
+  /** After a full collection. */
+  readonly rssCollectedBytes: number;
 }
 
 export async function measureMemory(): Promise<MemoryFigures> {
@@ -25,6 +28,7 @@ export async function measureMemory(): Promise<MemoryFigures> {
     });
     now = await engine.usage();
   }
+  const collected = await engine.memory();
   await engine.stop();
   return {
     requests: now.state.totals.received,
@@ -33,5 +37,6 @@ export async function measureMemory(): Promise<MemoryFigures> {
     resident: now.state.streams.reduce((sum, stream) => sum + stream.resident.reduce((blocks, r) => blocks + r.blocks, 0), 0),
     rssStartBytes: start.rssBytes,
     rssEndBytes: now.rssBytes,
+    rssCollectedBytes: collected.rssBytes,
   };
 }

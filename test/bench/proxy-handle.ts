@@ -10,13 +10,10 @@ export interface ProxyProcessOptions {
   readonly demo?: { readonly prefill: number; readonly decode: number; readonly requestsPerSecond: number };
 }
 
-export type ProxyQuestion = 'usage' | 'stop';
+export type ProxyQuestion = 'usage' | 'memory' | 'stop';
 
 export interface Usage {
-  /** When the question came. */
   readonly cpu: NodeJS.CpuUsage;
-  /** After the answer was made: the garbage collection before `rssBytes` is nobody's request. */
-  readonly cpuAfter: NodeJS.CpuUsage;
   readonly rssBytes: number;
   readonly state: EngineState;
 }
@@ -25,6 +22,8 @@ export interface ProxyHandle {
   /** Base URL without a path. */
   readonly url: string;
   usage(): Promise<Usage>;
+  /** After a full garbage collection. It throws compiled code away, so nothing is timed after it. */
+  memory(): Promise<Usage>;
   stop(): Promise<void>;
 }
 
@@ -39,14 +38,16 @@ export async function startProxyProcess(options: ProxyProcessOptions): Promise<P
     // Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
     execArgv: [...process.execArgv, '--expose-gc'],
   });
+  const ask = async (question: ProxyQuestion): Promise<Usage> => {
+    const answer = answerOf<Usage>(child);
+    child.send(question);
+    return await answer;
+  };
   const { ready } = await answerOf<{ ready: string }>(child);
   return {
     url: ready,
-    usage: async () => {
-      const answer = answerOf<Usage>(child);
-      child.send('usage' satisfies ProxyQuestion);
-      return await answer;
-    },
+    usage: async () => await ask('usage'),
+    memory: async () => await ask('memory'),
     stop: async () => {
       const exited = once(child, 'exit');
       child.send('stop' satisfies ProxyQuestion);
@@ -57,5 +58,5 @@ export async function startProxyProcess(options: ProxyProcessOptions): Promise<P
 
 /** CPU microseconds spent between two answers. */
 export function cpuMicros(before: Usage, after: Usage): number {
-  return after.cpu.user + after.cpu.system - before.cpuAfter.user - before.cpuAfter.system;
+  return after.cpu.user + after.cpu.system - before.cpu.user - before.cpu.system;
 }

@@ -20,9 +20,8 @@ process.on('message', (question: ProxyQuestion) => {
     void engine.close().then(() => process.exit(0));
     return;
   }
-  const cpu = process.cpuUsage();
-  globalThis.gc?.();
-  const answer: Usage = { cpu, rssBytes: process.memoryUsage().rss, state: engine.state(), cpuAfter: process.cpuUsage() };
+  if (question === 'memory') globalThis.gc?.();
+  const answer: Usage = { cpu: process.cpuUsage(), rssBytes: process.memoryUsage().rss, state: engine.state() };
   process.send?.(answer);
 });
 const { host, port } = engine.proxyAddress;
