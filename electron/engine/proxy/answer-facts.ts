@@ -6,7 +6,7 @@
 import type { LegUsage } from '#shared/request.ts';
 import type { LegFacts } from '../telemetry/trace.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './connectors/transfer-params.ts';
-import { jsonKey, lastValueOf } from './json-members.ts';
+import { jsonKey, lastValueOf, memberValue, type JsonMember } from './json-members.ts';
 
 /** Usage and finish reason sit in the last events before `[DONE]`; earlier ones are not read. */
 const EVENTS_READ = 4;
@@ -14,6 +14,17 @@ const ERROR_BODY = /^\s*\{\s*(?:"error"\s*:|"object"\s*:\s*"error")/;
 const FIRST_BYTES = 64;
 
 type Json = Readonly<Record<string, unknown>>;
+
+/** Facts of a whole JSON body whose members are known. */
+export function factsOfObject(body: Buffer, members: readonly JsonMember[]): LegFacts {
+  const finishReason = parse(lastValueOf(body, FINISH_REASON));
+  return collect({
+    usage: usageOf(parse(memberValue(body, members, 'usage'))),
+    metrics: asObject(parse(memberValue(body, members, 'metrics'))),
+    finishReason: typeof finishReason === 'string' ? finishReason : undefined,
+    params: memberValue(body, members, KV_TRANSFER_PARAMS),
+  });
+}
 
 /** Facts of a JSON body, whole or only its last bytes. */
 export function factsOfBody(lastBytes: Buffer): LegFacts {

@@ -1,6 +1,6 @@
 /** A leg whose answer the proxy needs whole: prefill and encode legs. */
 import type { LegFacts } from '../telemetry/trace.ts';
-import { errorIn, factsOfBody, isErrorBody } from './answer-facts.ts';
+import { errorIn, factsOfObject, isErrorBody } from './answer-facts.ts';
 import type { LegAnswer } from './connectors/connector.ts';
 import { scanMembers } from './json-members.ts';
 import { Leg, type LegOwner, type LegSetup } from './leg.ts';
@@ -50,7 +50,7 @@ export class CallLeg extends Leg {
       this.fail(this.#broken('bad_response', `answered ${this.status} with something other than a JSON object`));
       return;
     }
-    const facts: LegFacts = factsOfBody(body);
+    const facts: LegFacts = factsOfObject(body, members);
     this.legTrace.facts(this.owner.trace.wantsBodies ? { ...facts, body } : facts);
     if (isErrorBody(body)) {
       this.fail(reportedError(this.kind, this.instance, errorIn(body)));

@@ -37,6 +37,9 @@ export interface ExchangeOptions {
   readonly logger: Logger;
 }
 
+/** Shared: nearly every decision has none, and the record keeps it. */
+const NONE_EXCLUDED: readonly CandidateScore[] = [];
+
 export class Exchange implements LegContext, LegOwner {
   readonly request: ClientRequest;
   readonly scheduler: LegScheduler;
@@ -178,7 +181,8 @@ export class Exchange implements LegContext, LegOwner {
     leg.start(setup);
   }
 
-  #describeExcluded(excluded: readonly { readonly instance: Instance; readonly reason: string }[]): CandidateScore[] {
+  #describeExcluded(excluded: readonly { readonly instance: Instance; readonly reason: string }[]): readonly CandidateScore[] {
+    if (excluded.length === 0 && this.#failed === undefined) return NONE_EXCLUDED;
     const scores: CandidateScore[] = excluded.map(({ instance, reason }) => ({ instance: instance.id, name: instance.name, reason }));
     if (this.#failed !== undefined) {
       for (const [instance, reason] of this.#failed) scores.push({ instance: instance.id, name: instance.name, reason });

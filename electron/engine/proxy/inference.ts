@@ -59,7 +59,7 @@ export class Inference {
     const onClose = (): void => {
       if (this.#running.delete(run)) run.onClose();
     };
-    res.once('close', onClose);
+    res.on('close', onClose);
     // A pipelined response that still waits for its turn has no socket and never hears of the connection's end.
     if (res.socket === null) req.socket.once('close', onClose);
     await run.serve();

@@ -88,7 +88,7 @@ export function editMembers(
   members: readonly JsonMember[],
   edits: ReadonlyMap<string, string | Buffer | undefined>,
 ): Buffer {
-  const out = new PieceWriter();
+  const out = new ObjectWriter(json, roomFor(members, edits));
   let runStart = -1;
   let runEnd = -1;
   for (const member of members) {
@@ -97,49 +97,74 @@ export function editMembers(
       runEnd = member.end;
       continue;
     }
-    if (runStart >= 0) out.member(json.subarray(runStart, runEnd));
+    if (runStart >= 0) out.copy(runStart, runEnd);
     runStart = -1;
     const value = edits.get(member.key);
-    if (value !== undefined) out.member(json.subarray(member.start, member.valueStart), value);
+    if (value === undefined) continue;
+    out.copy(member.start, member.valueStart);
+    out.value(value);
   }
-  if (runStart >= 0) out.member(json.subarray(runStart, runEnd));
+  if (runStart >= 0) out.copy(runStart, runEnd);
   for (const [key, value] of edits) {
-    if (value !== undefined && !members.some((member) => member.key === key)) out.member(`${JSON.stringify(key)}:`, value);
+    if (value === undefined || members.some((member) => member.key === key)) continue;
+    out.add(key);
+    out.value(value);
   }
   return out.finish();
 }
 
-/** Joins pieces of an object: texts are gathered, so that short ones cost no buffer each. */
-class PieceWriter {
-  readonly #pieces: (string | Buffer)[] = [];
-  #text = '{';
-  #isEmpty = true;
+/** Writes an object out of pieces of another and new ones, straight into a buffer that is large enough. */
+class ObjectWriter {
+  readonly #source: Buffer;
+  readonly #out: Buffer;
+  #at: number;
 
-  member(first: string | Buffer, value: string | Buffer = ''): void {
-    if (!this.#isEmpty) this.#text += ',';
-    this.#isEmpty = false;
-    this.#add(first);
-    this.#add(value);
+  /** @param extraBytes what values and new keys may take beside the source. */
+  constructor(source: Buffer, extraBytes: number) {
+    this.#source = source;
+    this.#out = Buffer.allocUnsafe(source.length + extraBytes);
+    this.#out[0] = OPEN_BRACE;
+    this.#at = 1;
+  }
+
+  /** Begins a member, or several, with bytes of the source. */
+  copy(start: number, end: number): void {
+    this.#separate();
+    this.#at += this.#source.copy(this.#out, this.#at, start, end);
+  }
+
+  /** Begins a member with a new key. */
+  add(key: string): void {
+    this.#separate();
+    this.#at += this.#out.write(`${JSON.stringify(key)}:`, this.#at);
+  }
+
+  /** Ends a member. */
+  value(value: string | Buffer): void {
+    this.#at += typeof value === 'string' ? this.#out.write(value, this.#at) : value.copy(this.#out, this.#at);
   }
 
   finish(): Buffer {
-    this.#pieces.push(`${this.#text}}`);
-    let bytes = 0;
-    for (const piece of this.#pieces) bytes += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
-    const out = Buffer.allocUnsafe(bytes);
-    let at = 0;
-    for (const piece of this.#pieces) at += typeof piece === 'string' ? out.write(piece, at) : piece.copy(out, at);
-    return out;
+    this.#out[this.#at] = CLOSE_BRACE;
+    return this.#out.subarray(0, this.#at + 1);
   }
 
-  #add(piece: string | Buffer): void {
-    if (typeof piece === 'string') {
-      this.#text += piece;
-      return;
-    }
-    this.#pieces.push(this.#text, piece);
-    this.#text = '';
+  #separate(): void {
+    if (this.#at > 1) this.#out[this.#at++] = COMMA;
   }
+}
+
+/** At most what `edits` add to an object: values as often as their keys occur, new keys with quotes, colon and comma, the braces. */
+function roomFor(members: readonly JsonMember[], edits: ReadonlyMap<string, string | Buffer | undefined>): number {
+  let bytes = 2;
+  for (const [key, value] of edits) {
+    if (value === undefined) continue;
+    let count = 0;
+    for (const member of members) if (member.key === key) count++;
+    bytes += count === 0 ? Buffer.byteLength(JSON.stringify(key)) + 2 : 0;
+    bytes += Math.max(1, count) * (typeof value === 'string' ? Buffer.byteLength(value) : value.length);
+  }
+  return bytes;
 }
 
 function readKey(json: Buffer, start: number, end: number): string | undefined {

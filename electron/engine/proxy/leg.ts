@@ -66,7 +66,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
       requestBytes: request.body.length,
       body: request.body,
       rewrites: request.rewrites,
-      ...(request.kvTransferParams !== undefined && { kvTransferParams: request.kvTransferParams }),
+      kvTransferParams: request.kvTransferParams,
     });
     owner.scheduler.legStarted(request.instance);
   }

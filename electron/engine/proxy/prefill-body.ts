@@ -62,11 +62,10 @@ export function prefillBody(request: ClientRequest, extra?: ReadonlyMap<string, 
 
 /** One entry for the record, values cut to 200 characters. */
 export function describeRewrite(field: string, from: string | undefined, to: string | undefined): Rewrite {
-  return {
-    field,
-    ...(from !== undefined && { from: cut(from, 200) }),
-    ...(to !== undefined && { to: cut(to, 200) }),
-  };
+  const rewrite: { field: string; from?: string; to?: string } = { field };
+  if (from !== undefined) rewrite.from = cut(from, 200);
+  if (to !== undefined) rewrite.to = cut(to, 200);
+  return rewrite;
 }
 
 function addEdit(

@@ -26,6 +26,8 @@ export interface RecordStoreOptions {
 const BASE_BYTES = 3000;
 const LEG_BYTES = 1500;
 const CANDIDATE_BYTES = 120;
+/** Characters. */
+const SHORT_TEXT = 4096;
 /** Running requests beyond this many times the capacity are not recorded. */
 const RUNNING_FACTOR = 4;
 
@@ -142,6 +144,8 @@ function compact(record: RequestRecord): number {
   return bytes;
 }
 
+/** Short text stays as it is until somebody looks: parsing it here would make many objects out of one. */
 function bounded(value: unknown): unknown {
-  return value === undefined ? undefined : boundValue(value);
+  if (value === undefined || (typeof value === 'string' && value.length <= SHORT_TEXT)) return value;
+  return boundValue(value);
 }

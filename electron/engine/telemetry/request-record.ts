@@ -42,7 +42,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   readonly legs: LegRecord[] = [];
   readonly decisions: RoutingDecision[] = [];
   parsedMs: number | undefined;
-  parsedInit: Omit<ParsedInit, 'body'> | undefined;
+  /** `ParsedInit` without the body. */
+  parsedInit: { readonly [K in 'model' | 'isStream' | 'requestBytes' | 'requestId']: ParsedInit[K] | undefined } | undefined;
   clientBody: KeptBody | undefined;
   status: number | undefined;
   retries = 0;
@@ -65,7 +66,13 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   isDirty = false;
   isFinished = false;
   row: RequestRow | undefined;
-  readonly folded = { events: 0, ttft: false, handoff: false, end: false, gaps: false, tpot: false };
+  /** What of it the statistics have. Plain fields: records are many, and each object more is copied and marked for as long as they live. */
+  foldedEvents = 0;
+  isTtftFolded = false;
+  isHandoffFolded = false;
+  isEndFolded = false;
+  isGapsFolded = false;
+  isTpotFolded = false;
   median: { readonly events: number; readonly ms: number | undefined } | undefined;
   sizeBytes = 0;
   readonly #owner: RecordOwner;
@@ -81,15 +88,17 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   }
 
   parsed(init: ParsedInit): void {
-    const { body, ...rest } = init;
+    const { model, isStream, requestBytes, requestId } = init;
     this.parsedMs = this.elapsedMs();
-    this.parsedInit = rest;
-    if (this.wantsBodies) this.clientBody = this.keep(body);
+    this.parsedInit = { model, isStream, requestBytes, requestId };
+    if (this.wantsBodies) this.clientBody = this.keep(init.body);
     this.touch();
   }
 
   decided(decision: Omit<RoutingDecision, 'atMs'>): void {
-    this.decisions.push({ ...decision, atMs: this.elapsedMs() });
+    // Field by field: a spread makes an object of twice the size and many times the cost.
+    const { kind, policy, chosen, attempt, candidates, excluded } = decision;
+    this.decisions.push({ kind, policy, chosen, attempt, atMs: this.elapsedMs(), candidates, excluded });
   }
 
   retried(): void {
@@ -161,12 +170,31 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   }
 }
 
+export interface LegInstance {
+  readonly id: LegInit['instance']['id'];
+  readonly name: string;
+  readonly role: LegInit['instance']['role'];
+  readonly isSimulated: boolean;
+}
+
+/** One object for all legs of an instance. */
+const identities = new WeakMap<LegInit['instance'], LegInstance>();
+
+function identityOf(instance: LegInit['instance']): LegInstance {
+  const known = identities.get(instance);
+  if (known?.isSimulated === instance.isSimulated) return known;
+  const { id, name, role, isSimulated } = instance;
+  const identity = { id, name, role, isSimulated };
+  identities.set(instance, identity);
+  return identity;
+}
+
 export class LegRecord implements LegTrace {
   readonly record: RequestRecord;
   readonly kind: LegInit['kind'];
   readonly attempt: number;
   /** Not the Instance itself: a record must not keep the connections of a removed one. */
-  readonly instance: { readonly id: LegInit['instance']['id']; readonly name: string; readonly role: LegInit['instance']['role']; readonly isSimulated: boolean };
+  readonly instance: LegInstance;
   readonly url: string;
   readonly requestHeaders: LegInit['headers'];
   readonly requestBytes: number;
@@ -188,7 +216,9 @@ export class LegRecord implements LegTrace {
   endMs: number | undefined;
   outcome: 'running' | 'ok' | 'error' | 'aborted' = 'running';
   error: RequestError | undefined;
-  readonly folded = { sent: false, end: false, usage: false };
+  isSentFolded = false;
+  isEndFolded = false;
+  isUsageFolded = false;
 
   constructor(record: RequestRecord, init: LegInit) {
     const { instance } = init;
@@ -196,7 +226,7 @@ export class LegRecord implements LegTrace {
     this.sentMs = record.elapsedMs();
     this.kind = init.kind;
     this.attempt = init.attempt;
-    this.instance = { id: instance.id, name: instance.name, role: instance.role, isSimulated: instance.isSimulated };
+    this.instance = identityOf(instance);
     this.url = init.url;
     this.requestHeaders = init.headers;
     this.requestBytes = init.requestBytes;

@@ -71,24 +71,25 @@ export class Sampler {
   /** Takes what is new in a record. @returns false when something is still to come and it should be looked at again. */
   fold(record: RequestRecord, second: number): boolean {
     this.#second = second;
-    for (const [index, leg] of record.legs.entries()) this.#foldLeg(record, leg, index);
+    let index = 0;
+    for (const leg of record.legs) this.#foldLeg(record, leg, index++);
     this.#foldStart(record);
     const answering = answeringLeg(record);
     const stats = answering === undefined ? undefined : this.of(answering.instance);
-    if (record.events > record.folded.events) {
-      const news = record.events - record.folded.events;
-      record.folded.events = record.events;
+    if (record.events > record.foldedEvents) {
+      const news = record.events - record.foldedEvents;
+      record.foldedEvents = record.events;
       this.events.add(second, news);
       stats?.countEvents(second, news);
     }
-    if (!record.folded.ttft && record.firstChunkMs !== undefined) {
-      record.folded.ttft = true;
+    if (!record.isTtftFolded && record.firstChunkMs !== undefined) {
+      record.isTtftFolded = true;
       this.#record(stats, 'ttftMs', record.firstChunkMs);
     }
     this.foldGaps(record);
     if (record.endMs === undefined) return true;
-    if (!record.folded.end) {
-      record.folded.end = true;
+    if (!record.isEndFolded) {
+      record.isEndFolded = true;
       if (record.state === 'ok') this.#record(stats, 'e2elMs', record.endMs);
     }
     return this.#foldEnd(record, stats);
@@ -127,32 +128,32 @@ export class Sampler {
   /** What can only be told once the facts of the answer are in. */
   #foldEnd(record: RequestRecord, stats: InstanceStats | undefined): boolean {
     const answering = answeringLeg(record);
-    if (!record.folded.tpot) {
+    if (!record.isTpotFolded) {
       const tpot = tpotMs(record);
       if (tpot !== undefined) {
-        record.folded.tpot = true;
+        record.isTpotFolded = true;
         this.#record(stats, 'tpotMs', tpot);
       }
     }
-    if (record.folded.gaps) return true;
+    if (record.isGapsFolded) return true;
     const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
     if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
-    record.folded.gaps = true;
+    record.isGapsFolded = true;
     record.stream?.gaps.finish(trailingMessages(record), this.#gapSink(stats));
     return true;
   }
 
   #foldLeg(record: RequestRecord, leg: LegRecord, index: number): void {
-    const { folded, instance } = leg;
-    if (folded.sent && folded.end && folded.usage) return;
+    const { instance } = leg;
+    if (leg.isSentFolded && leg.isEndFolded && leg.isUsageFolded) return;
     const stats = this.of(instance);
-    if (!folded.sent) {
-      folded.sent = true;
+    if (!leg.isSentFolded) {
+      leg.isSentFolded = true;
       stats?.requests.add(this.#second, 1);
       this.#countEdge(sourceOf(record, leg, index), instance.id);
     }
-    if (!folded.end && leg.endMs !== undefined) {
-      folded.end = true;
+    if (!leg.isEndFolded && leg.endMs !== undefined) {
+      leg.isEndFolded = true;
       const ms = leg.endMs - leg.sentMs;
       if (leg.outcome === 'ok') {
         stats?.legMs[leg.kind].record(ms);
@@ -162,8 +163,8 @@ export class Sampler {
         stats.errorsTotal += 1;
       }
     }
-    if (!folded.usage && leg.usage !== undefined) {
-      folded.usage = true;
+    if (!leg.isUsageFolded && leg.usage !== undefined) {
+      leg.isUsageFolded = true;
       if (leg.kind === 'prefill') this.#countPrompt(leg, stats);
     }
   }
@@ -181,8 +182,8 @@ export class Sampler {
 
   /** Time pdscope itself took: to the first leg, and from prefill to decode. Known when the decode leg was sent. */
   #foldStart(record: RequestRecord): void {
-    if (record.folded.handoff || answeringLeg(record) === undefined) return;
-    record.folded.handoff = true;
+    if (record.isHandoffFolded || answeringLeg(record) === undefined) return;
+    record.isHandoffFolded = true;
     const handoff = handoffMs(record);
     if (handoff !== undefined) {
       this.fleet.handoffMs.record(this.#second, handoff);

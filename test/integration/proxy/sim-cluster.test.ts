@@ -66,7 +66,8 @@ test('nixl: the decode instance pulls what prefill computed, and no block stays 
   const answer = await client.chat.completions.create({ model: MODEL, messages: [{ role: 'user', content: LONG_PROMPT }], max_tokens: 12 });
   expect(answer.usage?.completion_tokens).toBe(12);
   const [prefillLeg, decodeLeg] = cluster.tracer.last.legs;
-  expect(prefillLeg?.facts?.kvTransferParams).toMatchObject({ do_remote_prefill: true, remote_engine_id: sim(cluster, 0).engineId });
+  const params: unknown = JSON.parse(String(prefillLeg?.facts?.kvTransferParams));
+  expect(params).toMatchObject({ do_remote_prefill: true, remote_engine_id: sim(cluster, 0).engineId });
   expect(decodeLeg?.init.kvTransferParams).toEqual(prefillLeg?.facts?.kvTransferParams);
   // Pulled tokens count as cached on the decode side: the prompt was not computed twice.
   expect(decodeLeg?.facts?.usage?.cachedTokens).toBeGreaterThan(100);

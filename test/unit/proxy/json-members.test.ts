@@ -9,6 +9,11 @@ function edit(text: string, edits: Record<string, string | undefined>): string {
   return editMembers(json, members, new Map(Object.entries(edits))).toString();
 }
 
+test('a key that occurs twice is replaced in both places, however long the value', () => {
+  const value = `"${'ü'.repeat(500)}"`;
+  expect(edit('{"a":1,"b":2,"a":3}', { a: value, ü: value })).toBe(`{"a":${value},"b":2,"a":${value},"ü":${value}}`);
+});
+
 describe('scanMembers', () => {
   test('finds keys and raw values, escaped keys included', () => {
     const json = Buffer.from('  { "a" : 1.50 , "b\\u0063":"x\\"y,}" ,"d":{"a":[1,{"z":"]}"}]},"e":[] } ');

@@ -22,7 +22,8 @@ const PREFILL_PARAMS = {
   remote_host: null,
   remote_port: null,
 };
-const PREFILL_EDITS: ReadonlyMap<string, string> = new Map([[KV_TRANSFER_PARAMS, JSON.stringify(PREFILL_PARAMS)]]);
+const PREFILL_PARAMS_JSON = JSON.stringify(PREFILL_PARAMS);
+const PREFILL_EDITS: ReadonlyMap<string, string> = new Map([[KV_TRANSFER_PARAMS, PREFILL_PARAMS_JSON]]);
 
 export const nixlConnector: Connector = {
   name: 'nixl',
@@ -33,7 +34,7 @@ export const nixlConnector: Connector = {
 
     const { body, rewrites } = prefillBody(request, PREFILL_EDITS);
     const prefill = await context.repeat('prefill', (instance) =>
-      context.call({ kind: 'prefill', instance, body, rewrites, kvTransferParams: PREFILL_PARAMS }),
+      context.call({ kind: 'prefill', instance, body, rewrites, kvTransferParams: PREFILL_PARAMS_JSON }),
     );
     const params = memberValue(prefill.body, prefill.members, KV_TRANSFER_PARAMS);
     if (params === undefined || params[0] !== OPEN_BRACE) {
