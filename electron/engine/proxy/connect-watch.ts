@@ -2,14 +2,16 @@
  * Watches legs that wait for a connection. All have the same time to get one, so the oldest is always first in the set
  * and one timer serves them all: a timer per leg would cost more than the rest of its bookkeeping.
  */
-export interface Connecting {
+import { LinkedSet, type LinkedNode } from './linked-set.ts';
+
+export interface Connecting extends LinkedNode {
   /** When the wait ends, on the performance clock. */
   readonly connectDeadlineMs: number;
   connectTimedOut(): void;
 }
 
 export class ConnectWatch {
-  readonly #waiting = new Set<Connecting>();
+  readonly #waiting = new LinkedSet<Connecting>();
   #timer: NodeJS.Timeout | undefined;
 
   add(leg: Connecting): void {
@@ -23,10 +25,11 @@ export class ConnectWatch {
 
   #onTimer(): void {
     this.#timer = undefined;
-    for (const leg of this.#waiting) {
+    for (let leg = this.#waiting.first; leg !== undefined; leg = this.#waiting.first) {
       const restMs = leg.connectDeadlineMs - performance.now();
       if (restMs > 0) {
-        this.#timer = setTimeout(() => this.#onTimer(), restMs);
+        // A leg that timed out may have been repeated, which set the timer.
+        this.#timer ??= setTimeout(() => this.#onTimer(), restMs);
         return;
       }
       this.#waiting.delete(leg);
@@ -36,6 +39,5 @@ export class ConnectWatch {
 
   close(): void {
     clearTimeout(this.#timer);
-    this.#waiting.clear();
   }
 }

@@ -49,7 +49,8 @@ export class Exchange implements LegContext, LegOwner {
   /** Why the request did not end well, once known. */
   failure: ProxyError | undefined;
   readonly #options: ExchangeOptions;
-  readonly #legs = new Set<Leg>();
+  /** Those under way: one or two, so a plain list. */
+  #legs: Leg[] = [];
   readonly #attempts: Record<LegKind, number> = { encode: 0, prefill: 0, decode: 0 };
   #failed: Map<Instance, string> | undefined;
   #hasRepeatedOnSame = false;
@@ -155,7 +156,7 @@ export class Exchange implements LegContext, LegOwner {
   }
 
   legSettled(leg: Leg, error: ProxyError | undefined): void {
-    this.#legs.delete(leg);
+    this.#legs = this.#legs.filter((other) => other !== leg);
     if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
   }
 
@@ -177,7 +178,7 @@ export class Exchange implements LegContext, LegOwner {
   }
 
   #start(leg: Leg, setup: LegSetup): void {
-    this.#legs.add(leg);
+    this.#legs.push(leg);
     leg.start(setup);
   }
 

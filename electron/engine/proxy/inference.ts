@@ -17,6 +17,7 @@ import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, Connector } from './connectors/connector.ts';
 import { Exchange } from './exchange.ts';
 import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
+import { LinkedSet, type LinkedNode } from './linked-set.ts';
 import type { Policy } from './policies/policy.ts';
 import { ProxyError } from './proxy-error.ts';
 import { readBody } from './read-body.ts';
@@ -42,7 +43,7 @@ export interface Modes {
 
 export class Inference {
   readonly #options: InferenceOptions;
-  readonly #running = new Set<InferenceRun>();
+  readonly #running = new LinkedSet<InferenceRun>();
 
   constructor(options: InferenceOptions) {
     this.#options = options;
@@ -67,7 +68,7 @@ export class Inference {
 
   /** Ends every running request with `reason`. */
   stopAll(reason: ProxyError): void {
-    for (const run of this.#running) run.stop(reason);
+    for (const run of this.#running.toArray()) run.stop(reason);
   }
 }
 
@@ -78,7 +79,8 @@ interface RunInit {
   readonly modes: Modes;
 }
 
-class InferenceRun {
+class InferenceRun implements LinkedNode {
+  links: LinkedNode['links'];
   readonly #options: InferenceOptions;
   readonly #init: RunInit;
   readonly #trace: RequestTrace;

@@ -47,6 +47,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
   protected controller: Dispatcher.DispatchController | undefined;
   status = 0;
   connectDeadlineMs = 0;
+  links: Connecting['links'];
   #isSettled = false;
   #errorBody: Buffer[] | undefined;
   #errorBodyBytes = 0;
