@@ -19,7 +19,7 @@ describe('WordArena', () => {
     // Lengths near a chunk make runs meet its border within a few steps.
     const length = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: CHUNK_WORDS }));
     const step = fc.oneof(length.map((words) => ({ words })), fc.nat(30).map((release) => ({ release })));
-    fc.assert(fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+    fc.assert(fc.property(fc.array(step, { minLength: 20, maxLength: 80 }), (steps) => {
       const arena = new WordArena();
       const used: Run[] = [];
       let first = 1;
@@ -49,6 +49,17 @@ describe('WordArena', () => {
     }
     expect(arena.bytes).toBe(3 * 4 * CHUNK_WORDS);
     expect(ring.map((run) => arena.read(run.reference, 1)[0])).toEqual(ring.map((run) => run.first));
+  });
+
+  it('frees no chunk that still holds a run', () => {
+    const arena = new WordArena();
+    const gone = put(arena, 1, 10);
+    const held = put(arena, 100, 10);
+    put(arena, 200, CHUNK_WORDS);
+    arena.release(gone.reference);
+    put(arena, 300, CHUNK_WORDS);
+    put(arena, 400, CHUNK_WORDS);
+    expect(Array.from(arena.read(held.reference, 2))).toEqual([100, 101]);
   });
 
   it('fills its only chunk again when nothing in it is used', () => {
