@@ -24,7 +24,7 @@ import type { GapRange } from './stream-tracker.ts';
 export interface KvEventsOptions {
   /** Rows kept. Default 50,000. */
   readonly capacity?: number;
-  /** Bytes of decoded events kept for rows, about. Default 64 MiB. */
+  /** Memory of the kept rows, bytes for rows, about. Default 64 MiB. */
   readonly rowBytes?: number;
   /** Resident blocks tracked over all streams; the oldest go first. Default 1,000,000. */
   readonly residentCapacity?: number;
