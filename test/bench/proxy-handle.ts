@@ -35,8 +35,8 @@ async function answerOf<T>(child: ChildProcess): Promise<T> {
 /** Forks the engine. Rejects when it does not come up within 30 s. */
 export async function startProxyProcess(options: ProxyProcessOptions): Promise<ProxyHandle> {
   const child = fork(fileURLToPath(new URL('./proxy-process.js', import.meta.url)), [JSON.stringify(options)], {
-    // Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
-    execArgv: [...process.execArgv, '--expose-gc'],
+    // The heap limit that pdscope ships with. Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
+    execArgv: ['--max-old-space-size=1024', ...process.execArgv, '--expose-gc'],
   });
   const ask = async (question: ProxyQuestion): Promise<Usage> => {
     const answer = answerOf<Usage>(child);
