@@ -22,6 +22,8 @@ const CAPTURE_BYTES = 256 * 1024;
 /** What may wait for the connector to hand the answer over. */
 const MAX_WAITING_BYTES = 256 * 1024;
 const DONE = '[DONE]';
+/** Bytes, because a text is converted for each search. */
+const ERROR_KEY = Buffer.from('"error"');
 
 export class StreamLeg extends Leg implements Answer {
   /** Resolves with the first byte of a 2xx answer, rejects with ProxyError. */
@@ -120,7 +122,7 @@ export class StreamLeg extends Leg implements Answer {
     const scanner = this.#scanner;
     if (scanner === undefined) return sink.data(chunk, 0);
     // Unescaped, so a key or a whole string; which one is looked at when the stream has ended.
-    if (this.#suspect === undefined && chunk.includes('"error"')) this.#suspect = chunk;
+    if (this.#suspect === undefined && chunk.includes(ERROR_KEY)) this.#suspect = chunk;
     return sink.data(chunk, scanner.scan(chunk));
   }
 
