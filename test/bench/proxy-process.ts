@@ -20,9 +20,19 @@ process.on('message', (question: ProxyQuestion) => {
     void engine.close().then(() => process.exit(0));
     return;
   }
-  if (question === 'memory') globalThis.gc?.();
-  const answer: Usage = { cpu: process.cpuUsage(), rssBytes: process.memoryUsage().rss, state: engine.state() };
-  process.send?.(answer);
+  if (question === 'memory') {
+    globalThis.gc?.();
+    // Freed pages go back to the system a little later.
+    setTimeout(answer, 1000);
+  } else {
+    answer();
+  }
 });
+
+function answer(): void {
+  const { rss } = process.memoryUsage();
+  const usage: Usage = { cpu: process.cpuUsage(), rssBytes: rss, state: engine.state() };
+  process.send?.(usage);
+}
 const { host, port } = engine.proxyAddress;
 process.send?.({ ready: `http://${host}:${port}` });
