@@ -34,6 +34,10 @@ export const InstanceSpecSchema = z.object({
   /** Short display name. Default: P0, D1, E2, B3 by role and order. */
   name: z.string().min(1).max(32).optional(),
   kvEvents: KvEventsConfigSchema.optional(),
+  /** Data-parallel ranks behind this address. Default: discovered (`/server_info`, `/metrics`), else 1. */
+  dpSize: z.number().int().min(1).max(1024).optional(),
+  /** Mooncake bootstrap server of a prefill instance, on the instance's host. Default: the protocol's setting. */
+  bootstrapPort: z.number().int().min(1).max(65_535).optional(),
 });
 export type InstanceSpec = z.infer<typeof InstanceSpecSchema>;
 
@@ -75,6 +79,29 @@ export interface InstanceLatency {
   readonly e2elMs?: Quantiles;
 }
 
+/** What the engine says about its KV transfer (`/server_info`, development mode only). Absent = not said. */
+export interface TransferFacts {
+  /** `kv_connector`, e.g. `NixlConnector`. */
+  readonly kvConnector?: string;
+  /** `kv_producer`, `kv_consumer` or `kv_both`. */
+  readonly kvRole?: string;
+  /** Without the `_dp<rank>` that engine processes append. */
+  readonly engineId?: string;
+  readonly loadFailurePolicy?: string;
+  readonly tpSize?: number;
+  readonly ppSize?: number;
+  readonly blockSize?: number;
+  /** `kv_connector_extra_config`. */
+  readonly extraConfig?: Readonly<Record<string, unknown>>;
+}
+
+/** One data-parallel rank, as far as pdscope addressed it. */
+export interface RankView {
+  readonly rank: number;
+  readonly inFlight: number;
+  readonly latency: InstanceLatency;
+}
+
 export interface InstanceView {
   readonly id: InstanceId;
   readonly name: string;
@@ -90,6 +117,15 @@ export interface InstanceView {
   readonly consecutiveFailures: number;
   readonly models: readonly string[];
   readonly version?: string;
+  /** Data-parallel ranks, and where the number comes from. */
+  readonly dpSize: number;
+  readonly dpSizeSource: 'given' | 'server_info' | 'metrics' | 'registration' | 'default';
+  /** Only when there are several. */
+  readonly ranks?: readonly RankView[];
+  readonly transfer?: TransferFacts;
+  readonly bootstrapPort?: number;
+  /** Joined by itself, through a connector's registration. */
+  readonly registeredBy?: 'moriio';
   readonly inFlight: number;
   readonly served: number;
   readonly failed: number;

@@ -4,9 +4,11 @@
  * Inputs are validated where they enter the engine; outputs are the engine's own objects and are typed only.
  */
 import { z } from 'zod';
+import type { FindingsPage } from './findings.ts';
 import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
 import { InstanceSpecSchema, type InstanceView } from './instance.ts';
 import type { KvBlockView, ResidentCount } from './kv.ts';
+import { ProtocolSettingsSchema, type ConnectorStatus, type ProtocolSettings } from './protocol.ts';
 import type { Quantiles } from './quantiles.ts';
 import type { RequestDetail } from './request.ts';
 import type { EngineState } from './state.ts';
@@ -61,9 +63,25 @@ export interface ResidentPage {
 
 /** Faults of a simulated instance, on demand. */
 export const SIM_FAULTS = [
-  'none', 'refuse', 'hang', 'slow', 'error-500', 'reset-mid-stream', 'empty-200', 'event-gap', 'restart', 'drop-lease',
+  'none', 'refuse', 'hang', 'slow', 'error-400', 'error-500', 'reset', 'reset-mid-stream', 'empty-200', 'event-gap', 'restart', 'drop-lease',
 ] as const;
 export type SimFault = (typeof SIM_FAULTS)[number];
+
+/** What one instance said to a call made to many. */
+export interface InstanceAnswer {
+  readonly instance: InstanceId;
+  readonly name: string;
+  readonly url: string;
+  /** `unsupported`: the engine has no such route (404): no profiler is configured. */
+  readonly outcome: 'ok' | 'unsupported' | 'failed';
+  readonly status?: number;
+  readonly message?: string;
+}
+
+const ofInstances = z.object({
+  /** Default: all instances. */
+  ids: z.array(InstanceIdSchema).max(1024).optional(),
+});
 
 const byId = z.object({ id: InstanceIdSchema });
 
@@ -84,7 +102,18 @@ export const OPERATION_INPUTS = {
   }),
   'policy.set': z.object({ policy: PolicyNameSchema }),
   'connector.set': z.object({ connector: ConnectorNameSchema }),
+  'connector.status': z.object({}),
+  'protocol.set': ProtocolSettingsSchema.partial(),
   'capture.set': z.object({ isOn: z.boolean() }),
+  'profile.start': ofInstances,
+  'profile.stop': ofInstances,
+  'findings.list': z.object({
+    /** Dismissed ones too. Default false. */
+    all: z.boolean().default(false),
+    instance: InstanceIdSchema.optional(),
+  }),
+  'findings.dismiss': z.object({ id: z.string().min(1).max(256) }),
+  'findings.clear': z.object({}),
   'requests.get': z.object({ id: RecordIdSchema }),
   'requests.clear': z.object({}),
   'kv.blocks': z.object({
@@ -125,6 +154,13 @@ export interface OperationOutputs {
   'instance.remove': { readonly removed: InstanceId; readonly cancelled: number };
   'policy.set': { readonly policy: string };
   'connector.set': { readonly connector: string };
+  'connector.status': ConnectorStatus;
+  'protocol.set': ProtocolSettings;
+  'profile.start': { readonly answers: readonly InstanceAnswer[] };
+  'profile.stop': { readonly answers: readonly InstanceAnswer[] };
+  'findings.list': FindingsPage;
+  'findings.dismiss': { readonly id: string };
+  'findings.clear': { readonly cleared: number };
   'capture.set': { readonly isOn: boolean };
   'requests.get': RequestDetail;
   'requests.clear': { readonly cleared: number };
@@ -153,6 +189,13 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'instance.remove': { title: 'Remove instance', kind: 'destructive', summary: 'Take the instance out; refused while requests are in flight unless forced.' },
   'policy.set': { title: 'Set policy', kind: 'command', summary: 'Choose how instances are picked, for new requests.' },
   'connector.set': { title: 'Set connector', kind: 'command', summary: 'Choose the P/D protocol, for new requests.' },
+  'connector.status': { title: 'Connector status', kind: 'query', summary: 'What the P/D protocol in force keeps: conversations, bootstrap entries, registrations.' },
+  'protocol.set': { title: 'Set protocol settings', kind: 'command', summary: 'Blocking of fatal parameters, re-emitted streams, encode stage; for new requests.' },
+  'profile.start': { title: 'Start profiling', kind: 'command', summary: 'POST /start_profile to all instances, or those named.' },
+  'profile.stop': { title: 'Stop profiling', kind: 'command', summary: 'POST /stop_profile to all instances, or those named.' },
+  'findings.list': { title: 'Findings', kind: 'query', summary: 'What pdscope concluded, with evidence and next steps.' },
+  'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it is seen again.' },
+  'findings.clear': { title: 'Clear findings', kind: 'destructive', summary: 'Forget all findings.' },
   'capture.set': { title: 'Capture bodies', kind: 'command', summary: 'Keep request and response bodies of new requests (capped).' },
   'requests.get': { title: 'Request detail', kind: 'query', summary: 'Everything recorded about one request.' },
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },

@@ -1,5 +1,6 @@
+import type { Severity, Verdict } from './findings.ts';
 import type { InstanceId, RecordId } from './ids.ts';
-import type { Api, ConnectorName, LegKind, Phase, PolicyName } from './vocabulary.ts';
+import type { ConnectorName, LegKind, Phase, PolicyName, RecordedApi } from './vocabulary.ts';
 
 export const REQUEST_STATES = ['running', 'ok', 'error', 'aborted'] as const;
 /** `aborted`: the client went away. `error`: the client got an error status or a broken stream. */
@@ -18,6 +19,8 @@ export interface RouteStep {
   readonly kind: LegKind;
   readonly instance: InstanceId;
   readonly name: string;
+  /** Data-parallel rank the leg was pinned to. */
+  readonly rank?: number;
 }
 
 export interface RequestError {
@@ -45,7 +48,9 @@ export interface RequestRow {
   /** X-Request-Id: the client's or pdscope's. */
   readonly requestId: string;
   readonly receivedAtUnixMs: number;
-  readonly api: Api;
+  readonly api: RecordedApi;
+  /** Path of a `forward` request. */
+  readonly path?: string;
   readonly model?: string;
   readonly isStream: boolean;
   readonly connector: ConnectorName;
@@ -70,6 +75,8 @@ export interface RequestRow {
   readonly retries: number;
   readonly error?: RequestError;
   readonly phases: readonly PhaseSpan[];
+  /** Verdicts on this request; absent when there is none. */
+  readonly findings?: { readonly count: number; readonly worst: Severity };
   readonly isSimulated: boolean;
   /** Sent by pdscope itself (probe, demo traffic is NOT: it goes through the proxy as a client). */
   readonly isOwnProbe: boolean;
@@ -106,6 +113,8 @@ export interface RoutingDecision {
   readonly kind: LegKind;
   readonly policy: PolicyName;
   readonly chosen: InstanceId;
+  /** Data-parallel rank, when the instance has several. */
+  readonly rank?: number;
   readonly attempt: number;
   readonly atMs: number;
   readonly candidates: readonly CandidateScore[];
@@ -126,6 +135,8 @@ export interface LegView {
   readonly attempt: number;
   readonly instance: InstanceId;
   readonly instanceName: string;
+  /** Data-parallel rank the leg was pinned to with X-data-parallel-rank. */
+  readonly rank?: number;
   readonly url: string;
   readonly sentMs: number;
   readonly headersMs?: number;
@@ -166,6 +177,8 @@ export interface RequestDetail {
   readonly parsedMs?: number;
   readonly legs: readonly LegView[];
   readonly decisions: readonly RoutingDecision[];
+  /** In the order they were reached. */
+  readonly verdicts: readonly Verdict[];
   readonly ttft?: TtftBreakdown;
   /** Arrival of each output chunk, ms from `received`; cut to the last `chunkTimesKept`. */
   readonly chunkTimesMs: readonly number[];

@@ -1,6 +1,8 @@
+import type { FindingsSummary } from './findings.ts';
 import type { InstanceId } from './ids.ts';
 import type { InstanceView } from './instance.ts';
 import type { KvStreamView } from './kv.ts';
+import type { ProtocolSettings } from './protocol.ts';
 import type { Quantiles } from './quantiles.ts';
 import type { ConnectorName, PolicyName, Role } from './vocabulary.ts';
 
@@ -40,6 +42,8 @@ export interface EngineState {
   readonly connector: ConnectorName;
   /** The policy of each leg's role. */
   readonly policy: PolicyName;
+  readonly protocol: ProtocolSettings;
+  readonly findings: FindingsSummary;
   readonly hasAdminKey: boolean;
   /** Whether bodies of new requests are kept (`capture.set`). */
   readonly isCapturing: boolean;

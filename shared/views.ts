@@ -1,5 +1,5 @@
 /** The views of the page: their order in the rail and the menu, their ids in links (`#/<id>`), their titles. */
-export const VIEWS = ['overview', 'requests', 'kv-events', 'instances'] as const;
+export const VIEWS = ['overview', 'requests', 'kv-events', 'instances', 'findings'] as const;
 export type ViewId = (typeof VIEWS)[number];
 
 export const VIEW_TITLES: Readonly<Record<ViewId, string>> = {
@@ -7,4 +7,5 @@ export const VIEW_TITLES: Readonly<Record<ViewId, string>> = {
   requests: 'Requests',
   'kv-events': 'KV events',
   instances: 'Instances',
+  findings: 'Findings',
 };

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { PdscopeError } from '#shared/errors.ts';
 import { InstanceSpecSchema } from '#shared/instance.ts';
+import { ProtocolOptionsSchema } from '#shared/protocol.ts';
 import { ConnectorNameSchema, PolicyNameSchema } from '#shared/vocabulary.ts';
 import type { Logger } from './log.ts';
 
@@ -50,6 +51,7 @@ export const EngineOptionsSchema = z.object({
   model: z.string().min(1).max(512).optional(),
   connector: ConnectorNameSchema.default('nixl'),
   policy: PolicyNameSchema.default('least-in-flight'),
+  protocol: ProtocolOptionsSchema.prefault({}),
   timeouts: TimeoutsSchema.prefault({}),
   retention: RetentionSchema.prefault({}),
   /** Largest request body the proxy takes, bytes. Default 64 MiB. */

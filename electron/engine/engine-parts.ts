@@ -2,6 +2,7 @@
 import type { InstanceView } from '#shared/instance.ts';
 import type { Demo } from './demo.ts';
 import type { EngineSettings } from './engine-options.ts';
+import type { Findings } from './findings/findings.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import type { Instance } from './fleet/instance.ts';
 import { instanceView } from './instance-view.ts';
@@ -18,6 +19,7 @@ export interface EngineParts {
   readonly fleet: Fleet;
   readonly kvEvents: KvEvents;
   readonly telemetry: Telemetry;
+  readonly findings: Findings;
   readonly proxy: Proxy;
   readonly gauges: ProcessGauges;
   /** Absent outside demo mode. */

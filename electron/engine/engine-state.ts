@@ -3,7 +3,7 @@ import type { EngineState } from '#shared/state.ts';
 import { viewOf, type EngineParts } from './engine-parts.ts';
 
 export function engineState(parts: EngineParts, proxyUrl: string | undefined): EngineState {
-  const { fleet, kvEvents, telemetry, proxy, gauges, settings, demo } = parts;
+  const { fleet, kvEvents, telemetry, findings, proxy, gauges, settings, demo } = parts;
   const { promptTokens5m, cachedTokens5m } = telemetry;
   const instances = fleet.list();
   return {
@@ -14,6 +14,8 @@ export function engineState(parts: EngineParts, proxyUrl: string | undefined): E
     ...(proxyUrl !== undefined && { proxyUrl }),
     connector: proxy.connector,
     policy: proxy.policy,
+    protocol: proxy.protocol,
+    findings: findings.summary(),
     hasAdminKey: settings.adminApiKey !== undefined,
     isCapturing: telemetry.isCapturing,
     process: gauges.read(),

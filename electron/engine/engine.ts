@@ -11,6 +11,7 @@ import type { Demo } from './demo.ts';
 import { parseEngineOptions, type EngineOptions, type EngineSettings } from './engine-options.ts';
 import type { EngineParts } from './engine-parts.ts';
 import { engineState, ringCounters } from './engine-state.ts';
+import { Findings } from './findings/findings.ts';
 import { Fleet } from './fleet/fleet.ts';
 import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
@@ -87,10 +88,14 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const { openaiApiKey, adminApiKey, retention, timeouts } = settings;
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, logger });
-  const telemetry = new Telemetry({ requestCapacity: retention.requests });
+  const findings = new Findings();
+  const telemetry = new Telemetry({ requestCapacity: retention.requests, findings });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({
     scheduler: fleet,
+    fleet,
+    protocol: settings.protocol,
+    findings,
     tracer: telemetry,
     logger,
     connector: settings.connector,
@@ -118,7 +123,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
     version,
   });
   const gauges = new ProcessGauges();
-  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, proxy, gauges, demo };
+  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, proxy, gauges, demo };
 }
 
 /** KV streams come and go with their instances. */

@@ -57,10 +57,20 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
       proxy.setPolicy(policy);
       return { policy };
     },
-    'connector.set': ({ connector }) => {
-      proxy.setConnector(connector);
+    'connector.set': async ({ connector }) => {
+      await proxy.setConnector(connector);
       return { connector };
     },
+    'connector.status': () => proxy.connectorStatus(),
+    'protocol.set': (change) => proxy.setProtocol(change),
+    'profile.start': () => Promise.reject(new PdscopeError('not_built', 'not built yet')),
+    'profile.stop': () => Promise.reject(new PdscopeError('not_built', 'not built yet')),
+    'findings.list': (filter) => parts.findings.list(filter),
+    'findings.dismiss': ({ id }) => {
+      parts.findings.dismiss(id);
+      return { id };
+    },
+    'findings.clear': () => ({ cleared: parts.findings.clear() }),
     'capture.set': ({ isOn }) => {
       telemetry.setCapture(isOn);
       return { isOn };

@@ -21,8 +21,9 @@ import { Limiter } from './limiter.ts';
 import { DEFAULT_LEG_TIMEOUTS, ManagedInstance, type LegTimeouts } from './managed-instance.ts';
 import { modelMismatch } from './model-match.ts';
 import { parseAddress } from './parse-address.ts';
-import type { Candidates, LegScheduler } from './ports.ts';
+import type { Candidates, FleetRoster, LegScheduler } from './ports.ts';
 import { probeOrigin, type ProbeFindings } from './probe.ts';
+import { countRank } from './ranks.ts';
 
 type Listener = (instance: Instance) => void;
 
@@ -35,7 +36,7 @@ const REPROBE_CHECKS = 10;
 const PROMPT_LANE = 64;
 const SUSPECT_LANE = 32;
 
-export class Fleet implements LegScheduler {
+export class Fleet implements LegScheduler, FleetRoster {
   readonly #logger: Logger;
   readonly #breaker: BreakerOptions;
   readonly #timeouts: LegTimeouts;
@@ -157,11 +158,26 @@ export class Fleet implements LegScheduler {
    * @throws PdscopeError `address_*`, `instance_duplicate`, `instance_name_taken`.
    */
   addConfigured(spec: InstanceSpec): Instance {
+    return this.join(spec);
+  }
+
+  join(spec: InstanceSpec, registeredBy?: 'moriio'): Instance {
     const { origin } = parseAddress(spec.url);
     refuseTaken(origin, spec, this.list());
-    const instance = this.#join(origin, spec);
+    const instance = this.#join(origin, spec, registeredBy);
     this.#announce(instance);
     return instance;
+  }
+
+  leave(id: InstanceId, reason: string): void {
+    const instance = this.#instances.get(id);
+    if (instance === undefined) return;
+    this.#logger.warn({ instance: id, reason }, 'instance leaves by itself');
+    this.drain(id);
+  }
+
+  recheck(id: InstanceId): void {
+    this.#monitors.get(id)?.kick();
   }
 
   // Changing
@@ -211,13 +227,15 @@ export class Fleet implements LegScheduler {
 
   // Counting legs
 
-  legStarted(instance: Instance): void {
+  legStarted(instance: Instance, rank?: number): void {
     instance.inFlight += 1;
+    countRank(instance, rank, 1);
   }
 
-  legEnded(instance: Instance, outcome: 'ok' | 'failed' | 'aborted', reason?: string): void {
+  legEnded(instance: Instance, outcome: 'ok' | 'failed' | 'aborted', reason?: string, rank?: number): void {
     const managed = instance as ManagedInstance;
     managed.inFlight -= 1;
+    countRank(managed, rank, -1);
     if (managed.isRemoved) return;
     if (outcome === 'ok') {
       managed.served += 1;
@@ -257,7 +275,7 @@ export class Fleet implements LegScheduler {
     return instance;
   }
 
-  #join(origin: string, spec: InstanceSpec): ManagedInstance {
+  #join(origin: string, spec: InstanceSpec, registeredBy?: 'moriio'): ManagedInstance {
     if (this.#isClosed) throw new PdscopeError('fleet_closed', 'The engine is shutting down.');
     const prefix = ROLE_PREFIX[spec.role];
     let index = this.#nextIndex.get(spec.role) ?? 0;
@@ -270,6 +288,9 @@ export class Fleet implements LegScheduler {
       role: spec.role,
       origin,
       kvEvents: spec.kvEvents,
+      dpSize: spec.dpSize,
+      bootstrapPort: spec.bootstrapPort,
+      registeredBy,
       pool: { timeouts: this.#timeouts, connections: this.#connections },
       breaker: this.#breaker,
     });
@@ -375,13 +396,19 @@ export class Fleet implements LegScheduler {
     const routable: Instance[] = [];
     const excluded: { instance: Instance; reason: string }[] = [];
     for (const instance of this.#instances.values()) {
-      if (instance.role !== kind && !(instance.role === 'both' && kind !== 'encode')) continue;
+      if (!fits(instance.role, kind)) continue;
       const reason = instance.exclusion();
       if (reason === undefined) routable.push(instance);
       else excluded.push({ instance, reason });
     }
     return { routable, excluded };
   }
+}
+
+/** Text to tokens and whole requests go to whatever instance generates. */
+function fits(role: Role, kind: LegKind): boolean {
+  if (kind === 'render' || kind === 'forward') return role !== 'encode';
+  return role === kind || (role === 'both' && kind !== 'encode');
 }
 
 function listen(listeners: Set<Listener>, listener: Listener): () => void {

@@ -4,7 +4,7 @@
  */
 import type { Pool } from 'undici';
 import type { InstanceId } from '#shared/ids.ts';
-import type { BreakerState, EngineGauges, InstanceState, KvEventsConfig } from '#shared/instance.ts';
+import type { BreakerState, EngineGauges, InstanceState, InstanceView, KvEventsConfig, TransferFacts } from '#shared/instance.ts';
 import type { Role } from '#shared/vocabulary.ts';
 
 export interface Instance {
@@ -17,6 +17,17 @@ export interface Instance {
   readonly pool: Pool;
   readonly kvEvents: KvEventsConfig | undefined;
   readonly addedAtUnixMs: number;
+  /** Mooncake bootstrap port, when given. */
+  readonly bootstrapPort: number | undefined;
+  readonly registeredBy: 'moriio' | undefined;
+  /** Data-parallel ranks; 1 until found out otherwise. */
+  dpSize: number;
+  dpSizeSource: InstanceView['dpSizeSource'];
+  /** Legs under way per rank; as long as `dpSize`. Legs without a rank are not in it. */
+  rankInFlight: number[];
+  /** Where the search for the least busy rank begins. */
+  nextRank: number;
+  transfer: TransferFacts | undefined;
   state: InstanceState;
   stateReason: string | undefined;
   stateSinceUnixMs: number;

@@ -4,7 +4,7 @@
  */
 import { Pool } from 'undici';
 import type { InstanceId } from '#shared/ids.ts';
-import type { BreakerState, EngineGauges, InstanceState, KvEventsConfig } from '#shared/instance.ts';
+import type { BreakerState, EngineGauges, InstanceState, KvEventsConfig, TransferFacts } from '#shared/instance.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import { Breaker, type BreakerOptions } from './breaker.ts';
 import type { Instance } from './instance.ts';
@@ -42,6 +42,9 @@ export interface ManagedInstanceInit {
   readonly role: Role;
   readonly origin: string;
   readonly kvEvents: KvEventsConfig | undefined;
+  readonly dpSize: number | undefined;
+  readonly bootstrapPort: number | undefined;
+  readonly registeredBy: 'moriio' | undefined;
   readonly pool: PoolOptions;
   readonly breaker: BreakerOptions;
 }
@@ -54,6 +57,13 @@ export class ManagedInstance implements Instance {
   readonly pool: Pool;
   readonly kvEvents: KvEventsConfig | undefined;
   readonly addedAtUnixMs = Date.now();
+  readonly bootstrapPort: number | undefined;
+  readonly registeredBy: 'moriio' | undefined;
+  dpSize: number;
+  dpSizeSource: Instance['dpSizeSource'];
+  rankInFlight: number[];
+  nextRank = 0;
+  transfer: TransferFacts | undefined;
   isSimulated = false;
   state: InstanceState = 'starting';
   stateReason: string | undefined = 'not probed yet';
@@ -77,6 +87,11 @@ export class ManagedInstance implements Instance {
     this.role = init.role;
     this.origin = init.origin;
     this.kvEvents = init.kvEvents;
+    this.bootstrapPort = init.bootstrapPort;
+    this.registeredBy = init.registeredBy;
+    this.dpSize = init.dpSize ?? 1;
+    this.dpSizeSource = init.dpSize === undefined ? 'default' : 'given';
+    this.rankInFlight = Array.from({ length: this.dpSize }, () => 0);
     this.circuit = new Breaker(init.breaker);
     const { timeouts, connections } = init.pool;
     this.pool = new Pool(init.origin, {

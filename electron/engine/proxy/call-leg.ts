@@ -56,6 +56,7 @@ export class CallLeg extends Leg {
       this.fail(reportedError(this.kind, this.instance, errorIn(body)));
       return;
     }
+    this.owner.answered(this.request, facts);
     this.settle('ok');
     this.#resolve({ body, members, facts });
   }

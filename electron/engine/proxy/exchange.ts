@@ -6,18 +6,21 @@
  * only one of its role and did not refuse (the connection was lost, as in a keep-alive race), it gets one more try.
  * Refused connections and timeouts are not repeated on the same instance: its breaker and probes are the remedy.
  */
-import type { LegKind } from '#shared/vocabulary.ts';
+import type { Verdict } from '#shared/findings.ts';
+import type { ConnectorName, LegKind } from '#shared/vocabulary.ts';
 import type { CandidateScore } from '#shared/request.ts';
 import type { Instance } from '../fleet/instance.ts';
-import type { LegScheduler } from '../fleet/ports.ts';
+import type { Candidates, LegScheduler } from '../fleet/ports.ts';
+import { chooseRank } from '../fleet/ranks.ts';
 import type { Logger } from '../log.ts';
-import type { RequestTrace } from '../telemetry/trace.ts';
+import type { LegFacts, RequestTrace } from '../telemetry/trace.ts';
 import { CallLeg } from './call-leg.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { ConnectWatch } from './connect-watch.ts';
-import type { Answer, LegAnswer, LegContext, LegRequest } from './connectors/connector.ts';
+import type { Answer, ChooseOptions, Connector, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
 import type { LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
+import { refuseFatal, type Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
 import { ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
@@ -30,12 +33,20 @@ export interface ExchangeOptions {
   readonly path: string;
   readonly scheduler: LegScheduler;
   readonly policy: Policy;
+  readonly connector: Connector;
+  /** Watches parameters at every hop. */
+  readonly linter: Linter;
+  /** Whether a leg that would kill or hang its engine is held back. */
+  readonly blockFatal: boolean;
   readonly trace: RequestTrace;
   readonly timeouts: ProxyTimeouts;
   readonly connectWatch: ConnectWatch;
   readonly maxRetries: number;
   readonly logger: Logger;
 }
+
+/** vllm/entrypoints/openai/generate/base/serving.py: pins a request to a data-parallel rank. */
+const RANK_HEADER = 'x-data-parallel-rank';
 
 /** Shared: nearly every decision has none, and the record keeps it. */
 const NONE_EXCLUDED: readonly CandidateScore[] = [];
@@ -51,7 +62,7 @@ export class Exchange implements LegContext, LegOwner {
   readonly #options: ExchangeOptions;
   /** Those under way: one or two, so a plain list. */
   #legs: Leg[] = [];
-  readonly #attempts: Record<LegKind, number> = { encode: 0, prefill: 0, decode: 0 };
+  readonly #attempts: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   #failed: Map<Instance, string> | undefined;
   #hasRepeatedOnSame = false;
   #retriesLeft: number;
@@ -68,51 +79,69 @@ export class Exchange implements LegContext, LegOwner {
     this.#retriesLeft = options.maxRetries;
   }
 
-  choose(kind: LegKind, prefer?: Instance): Instance {
+  choose(kind: LegKind, options: ChooseOptions = {}): LegTarget {
     if (this.#stopReason !== undefined) throw this.#stopReason;
-    const { routable, excluded } = this.scheduler.candidates(kind);
+    const { routable, excluded } = this.#candidates(kind);
     const failed = this.#failed;
     const candidates = failed === undefined ? routable : routable.filter((instance) => !failed.has(instance));
     if (candidates.length === 0) throw noInstance(kind, excluded);
     const { policy } = this.#options;
-    const choice =
+    const { prefer } = options;
+    const { chosen, scores } =
       prefer !== undefined && candidates.includes(prefer)
         ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
         : policy.choose(candidates, kind);
+    const rank = options.rank ?? (this.request.headers[RANK_HEADER] === undefined ? chooseRank(chosen) : undefined);
     this.trace.decided({
       kind,
       policy: policy.name,
-      chosen: choice.chosen.id,
+      chosen: chosen.id,
+      ...(rank !== undefined && { rank }),
       attempt: this.#attempts[kind] + 1,
-      candidates: choice.scores,
+      candidates: scores,
       excluded: this.#describeExcluded(excluded),
     });
-    return choice.chosen;
+    return rank === undefined ? { instance: chosen } : { instance: chosen, rank };
+  }
+
+  /** Those of the scheduler that the connector can use. */
+  #candidates(kind: LegKind): Candidates {
+    const all = this.scheduler.candidates(kind);
+    const { connector } = this.#options;
+    if (connector.refuses === undefined) return all;
+    const routable: Instance[] = [];
+    const excluded = [...all.excluded];
+    for (const instance of all.routable) {
+      const reason = connector.refuses(instance, kind);
+      if (reason === undefined) routable.push(instance);
+      else excluded.push({ instance, reason });
+    }
+    return { routable, excluded };
   }
 
   call(request: LegRequest): Promise<LegAnswer> {
     // The answer is read here, so it must come uncompressed.
-    const setup = this.#setUp(request, { ...this.#options.headers, 'accept-encoding': 'identity', ...request.headers });
-    if (setup === undefined) return Promise.reject(this.#stopReason);
+    const setup = this.#setUp(request, { ...this.#headersOf(request), 'accept-encoding': 'identity', ...request.headers });
+    if (setup instanceof ProxyError) return Promise.reject(setup);
     const leg = new CallLeg(this, setup);
     this.#start(leg, setup);
     return leg.answer;
   }
 
   open(request: LegRequest): Promise<Answer> {
-    const { headers } = this.#options;
+    const headers = this.#headersOf(request);
     const setup = this.#setUp(request, request.headers === undefined ? headers : { ...headers, ...request.headers });
-    if (setup === undefined) return Promise.reject(this.#stopReason);
+    if (setup instanceof ProxyError) return Promise.reject(setup);
     const leg = new StreamLeg(this, setup, this.request.isStream);
     this.#start(leg, setup);
     return leg.opened;
   }
 
-  async repeat<T>(kind: LegKind, send: (instance: Instance) => Promise<T>): Promise<T> {
+  async repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>): Promise<T> {
     for (;;) {
-      const instance = this.choose(kind);
+      const target = this.choose(kind);
       try {
-        return await send(instance);
+        return await send(target);
       } catch (error) {
         if (!this.mayRepeat(error)) throw error;
       }
@@ -129,7 +158,7 @@ export class Exchange implements LegContext, LegOwner {
     this.#failed ??= new Map();
     this.#failed.set(error.instance, `failed in this request: ${error.message}`);
     const failed = this.#failed;
-    const hasOther = this.scheduler.candidates(error.leg).routable.some((instance) => !failed.has(instance));
+    const hasOther = this.#candidates(error.leg).routable.some((instance) => !failed.has(instance));
     if (!hasOther) {
       if (!error.mayRepeatOnSame || this.#hasRepeatedOnSame) return false;
       this.#hasRepeatedOnSame = true;
@@ -160,12 +189,36 @@ export class Exchange implements LegContext, LegOwner {
     if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
   }
 
-  note(code: string, message: string): void {
-    this.#options.logger.debug({ code, requestId: this.request.requestId }, message);
+  report(verdict: Verdict): void {
+    const { logger } = this.#options;
+    logger.debug({ code: verdict.code, requestId: this.request.requestId }, verdict.message);
+    this.trace.verdict(verdict);
   }
 
-  #setUp(request: LegRequest, headers: LegHeaders): LegSetup | undefined {
-    if (this.#stopReason !== undefined) return undefined;
+  /** What a leg's answer said about itself; the linter reads its parameters. */
+  answered(request: LegRequest, facts: LegFacts): void {
+    for (const verdict of this.#options.linter.answered(this.#lintContext(), request, facts)) this.report(verdict);
+  }
+
+  #lintContext(): { readonly connector: ConnectorName; readonly request: ClientRequest } {
+    return { connector: this.#options.connector.name, request: this.request };
+  }
+
+  #headersOf({ rank }: LegRequest): LegHeaders {
+    const { headers } = this.#options;
+    return rank === undefined ? headers : { ...headers, [RANK_HEADER]: String(rank) };
+  }
+
+  /** Why the leg must not start, or how it does. */
+  #setUp(request: LegRequest, headers: LegHeaders): LegSetup | ProxyError {
+    if (this.#stopReason !== undefined) return this.#stopReason;
+    const { linter, blockFatal } = this.#options;
+    const verdicts = linter.sending(this.#lintContext(), request, headers);
+    if (verdicts.length > 0) {
+      const refusal = blockFatal ? refuseFatal(request, verdicts) : undefined;
+      for (const verdict of verdicts) this.report(refusal !== undefined && verdict.effect !== undefined ? { ...verdict, isBlocked: true } : verdict);
+      if (refusal !== undefined) return refusal;
+    }
     const attempt = ++this.#attempts[request.kind];
     const { headersMs } = this.timeouts;
     return {

@@ -7,6 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errorMessage } from '#shared/errors.ts';
+import type { ProtocolSettings } from '#shared/protocol.ts';
 import { API_PATHS, type Api } from '#shared/vocabulary.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
@@ -15,9 +16,11 @@ import { checkContentType, parseBody, type ClientRequest } from './client-reques
 import { ClientStream } from './client-stream.ts';
 import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, Connector } from './connectors/connector.ts';
+import { runEncodeStage } from './encode-stage.ts';
 import { Exchange } from './exchange.ts';
 import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
 import { LinkedSet, type LinkedNode } from './linked-set.ts';
+import type { Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
 import { ProxyError } from './proxy-error.ts';
 import { readBody } from './read-body.ts';
@@ -33,12 +36,14 @@ export interface InferenceOptions {
   readonly maxBodyBytes: number;
   readonly maxRetries: number;
   readonly openaiApiKey: string | undefined;
+  readonly linter: Linter;
 }
 
 /** What is in force when a request begins; it keeps them to its end. */
 export interface Modes {
   readonly connector: Connector;
   readonly policy: Policy;
+  readonly settings: ProtocolSettings;
 }
 
 export class Inference {
@@ -110,6 +115,7 @@ class InferenceRun implements LinkedNode {
       const request = await this.#readRequest();
       const exchange = this.#createExchange(request);
       this.#exchange = exchange;
+      if (modes.settings.encodeStage === 'auto') await runEncodeStage(exchange);
       const answer = await runConnector(modes.connector, exchange);
       exchange.answeredWith(answer);
       if (res.destroyed) return;
@@ -160,13 +166,17 @@ class InferenceRun implements LinkedNode {
   }
 
   #createExchange(request: ClientRequest): Exchange {
-    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey } = this.#options;
+    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey, linter } = this.#options;
+    const { connector, policy, settings } = this.#init.modes;
     return new Exchange({
       request,
       headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
       path: API_PATHS[request.api],
       scheduler,
-      policy: this.#init.modes.policy,
+      policy,
+      connector,
+      linter,
+      blockFatal: settings.blockFatal,
       trace: this.#trace,
       timeouts,
       connectWatch,

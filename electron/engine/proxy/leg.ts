@@ -9,7 +9,7 @@ import type { Dispatcher } from 'undici';
 import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
-import type { LegTrace, RequestTrace } from '../telemetry/trace.ts';
+import type { LegFacts, LegTrace, RequestTrace } from '../telemetry/trace.ts';
 import type { ConnectWatch, Connecting } from './connect-watch.ts';
 import type { LegRequest } from './connectors/connector.ts';
 import type { LegHeaders, RawHeaders } from './headers.ts';
@@ -26,6 +26,8 @@ export interface LegOwner {
   readonly timeouts: ProxyTimeouts;
   readonly connectWatch: ConnectWatch;
   readonly trace: RequestTrace;
+  /** A 2xx answer is complete; called before `legSettled`. */
+  answered(request: LegRequest, facts: LegFacts): void;
   /** The leg has ended; `error` unless well or cancelled. */
   legSettled(leg: Leg, error: ProxyError | undefined): void;
 }
@@ -61,6 +63,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
     this.legTrace = owner.trace.leg({
       kind: request.kind,
       instance: request.instance,
+      ...(request.rank !== undefined && { rank: request.rank }),
       attempt,
       url: request.instance.origin + path,
       headers,
@@ -69,7 +72,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
       rewrites: request.rewrites,
       kvTransferParams: request.kvTransferParams,
     });
-    owner.scheduler.legStarted(request.instance);
+    owner.scheduler.legStarted(request.instance, request.rank);
   }
 
   /** Sends the request. Separate from the constructor because undici may fail it before `dispatch` returns. */
@@ -168,6 +171,7 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
       this.instance,
       outcome === 'error' ? (isInstanceFault ? 'failed' : 'ok') : outcome,
       error?.message,
+      this.request.rank,
     );
     this.owner.legSettled(this, error);
   }

@@ -6,6 +6,7 @@
  */
 import type { LegInit } from '../telemetry/trace.ts';
 import { cut, type ClientRequest } from './client-request.ts';
+import { KV_TRANSFER_PARAMS } from './connectors/transfer-params.ts';
 import { editMembers, memberValue } from './json-members.ts';
 
 export type Rewrite = LegInit['rewrites'][number];
@@ -47,17 +48,34 @@ export interface RewrittenBody {
   readonly rewrites: readonly Rewrite[];
 }
 
-/** The prefill leg's body: the table's edits plus a connector's own (JSON text by field). */
-export function prefillBody(request: ClientRequest, extra?: ReadonlyMap<string, string>): RewrittenBody {
+export interface PrefillOptions {
+  /** `kv_transfer_params` of the leg, JSON text. */
+  readonly transferParams?: string;
+  /** For protocols whose prefill keeps no KV unless its one token ends by length: EOS and stop tokens are ignored. */
+  readonly mustEndByLength?: boolean;
+}
+
+/** The prefill leg's body: the table's edits plus what the connector needs. */
+export function prefillBody(request: ClientRequest, options: PrefillOptions = {}): RewrittenBody {
   const edits = new Map<string, string | undefined>();
   const rewrites: Rewrite[] = [];
   for (const { field, value, when } of PREFILL_RULES) {
     if (when === 'present' ? field in request.json : when(request)) addEdit(request, field, value, edits, rewrites);
   }
-  if (extra !== undefined) {
-    for (const [field, value] of extra) addEdit(request, field, value, edits, rewrites);
+  if (options.mustEndByLength === true) {
+    addEdit(request, 'ignore_eos', 'true', edits, rewrites);
+    if ('stop_token_ids' in request.json) addEdit(request, 'stop_token_ids', undefined, edits, rewrites);
   }
+  const { transferParams } = options;
+  if (transferParams !== undefined) addEdit(request, KV_TRANSFER_PARAMS, transferParams, edits, rewrites);
   return { body: editMembers(request.body, request.members, edits), rewrites };
+}
+
+/** The decode leg's body: the client's own bytes with `params` (raw JSON) put where the engine reads them. */
+export function decodeBody(request: ClientRequest, params: Buffer): RewrittenBody {
+  const own = memberValue(request.body, request.members, KV_TRANSFER_PARAMS);
+  const rewrite = describeRewrite(KV_TRANSFER_PARAMS, own?.toString('utf8', 0, 400), params.toString('utf8', 0, 400));
+  return { body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, params]])), rewrites: [rewrite] };
 }
 
 /** One entry for the record, values cut to 200 characters. */

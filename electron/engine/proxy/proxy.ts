@@ -8,8 +8,11 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
+import type { Verdict } from '#shared/findings.ts';
+import { ProtocolOptionsSchema, ProtocolSettingsSchema, type ConnectorStatus, type ProtocolOptions, type ProtocolSettings } from '#shared/protocol.ts';
 import { API_PATHS, type ConnectorName, type PolicyName } from '#shared/vocabulary.ts';
-import type { LegScheduler } from '../fleet/ports.ts';
+import type { VerdictSink } from '../findings/findings.ts';
+import type { FleetRoster, LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Tracer } from '../telemetry/trace.ts';
 import { handleAdmin, type ProxyAdmin } from './admin-routes.ts';
@@ -17,6 +20,7 @@ import { ConnectWatch } from './connect-watch.ts';
 import { createConnectors } from './connectors/connectors.ts';
 import { authorizationFor } from './headers.ts';
 import { Inference } from './inference.ts';
+import { NO_LINTER, type Linter } from './lint/linter.ts';
 import { ModelsPage } from './models-page.ts';
 import { createPolicy } from './policies/policies.ts';
 import type { Random } from './policies/policy.ts';
@@ -27,6 +31,13 @@ import { DEFAULT_TIMEOUTS, type ProxyTimeouts } from './timeouts.ts';
 
 export interface ProxyOptions {
   readonly scheduler: LegScheduler;
+  readonly fleet: FleetRoster;
+  /** Settings and sizes of the connectors. Each default: see ProtocolOptions. */
+  readonly protocol?: Partial<ProtocolOptions>;
+  /** Default: finds nothing. */
+  readonly linter?: Linter;
+  /** Gets what connectors conclude outside requests. Default: nobody. */
+  readonly findings?: VerdictSink;
   readonly tracer: Tracer;
   readonly logger: Logger;
   readonly connector: ConnectorName;
@@ -50,8 +61,12 @@ export interface ProxyOptions {
 export interface Proxy {
   /** Starts listening; port 0 picks a free one. Rejects with PdscopeError `port_in_use` or `listen_failed`. */
   listen(port: number, host: string): Promise<{ readonly port: number; readonly host: string }>;
-  /** For requests that begin from now on. */
-  setConnector(name: ConnectorName): void;
+  /** For requests that begin from now on. Rejects with PdscopeError when it cannot come into force; then nothing changes. */
+  setConnector(name: ConnectorName): Promise<void>;
+  /** For requests that begin from now on. Fields not given stay. */
+  setProtocol(change: ProtocolChange): ProtocolSettings;
+  readonly protocol: ProtocolSettings;
+  connectorStatus(): ConnectorStatus;
   setPolicy(name: PolicyName): void;
   readonly connector: ConnectorName;
   readonly policy: PolicyName;
@@ -71,6 +86,8 @@ const ACCEPT_BACKLOG = 4096;
 const CLOSE_GRACE_MS = 900;
 const CLOSE_FLUSH_MS = 200;
 
+export type ProtocolChange = { readonly [K in keyof ProtocolSettings]?: ProtocolSettings[K] | undefined };
+
 type Handler = (req: IncomingMessage, res: ServerResponse) => Promise<void> | void;
 type Method = 'GET' | 'POST';
 
@@ -80,7 +97,7 @@ export function createProxy(options: ProxyOptions): Proxy {
 
 class ProxyServer implements Proxy {
   readonly #options: ProxyOptions;
-  readonly #connectors = createConnectors();
+  readonly #connectors;
   readonly #connectWatch = new ConnectWatch();
   readonly #inference: Inference;
   readonly #models: ModelsPage;
@@ -89,10 +106,21 @@ class ProxyServer implements Proxy {
   readonly #pipelined = new WeakMap<object, number>();
   #connector;
   #policy;
+  #protocol: ProtocolSettings;
+  #switching: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   constructor(options: ProxyOptions) {
     this.#options = options;
+    const protocol = ProtocolOptionsSchema.parse(options.protocol ?? {});
+    this.#protocol = ProtocolSettingsSchema.parse(protocol);
+    this.#connectors = createConnectors({
+      fleet: options.fleet,
+      logger: options.logger,
+      options: protocol,
+      settings: () => this.#protocol,
+      report: (verdict) => this.#report(verdict),
+    });
     this.#connector = this.#connectors[options.connector];
     this.#policy = createPolicy(options.policy, options.random);
     this.#inference = new Inference({
@@ -104,6 +132,7 @@ class ProxyServer implements Proxy {
       maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
       maxRetries: options.maxRetries ?? MAX_RETRIES,
       openaiApiKey: options.openaiApiKey,
+      linter: options.linter ?? NO_LINTER,
     });
     this.#models = new ModelsPage(options.scheduler);
     this.#routes = this.#createRoutes();
@@ -121,15 +150,36 @@ class ProxyServer implements Proxy {
     return this.#policy.name;
   }
 
-  setConnector(name: ConnectorName): void {
-    this.#connector = this.#connectors[name];
+  get protocol(): ProtocolSettings {
+    return this.#protocol;
+  }
+
+  setConnector(name: ConnectorName): Promise<void> {
+    const turn = this.#switching.then(() => this.#switchTo(name));
+    this.#switching = turn.catch(() => {});
+    return turn;
+  }
+
+  setProtocol(change: ProtocolChange): ProtocolSettings {
+    const { blockFatal, reemitStreams, encodeStage } = this.#protocol;
+    this.#protocol = {
+      blockFatal: change.blockFatal ?? blockFatal,
+      reemitStreams: change.reemitStreams ?? reemitStreams,
+      encodeStage: change.encodeStage ?? encodeStage,
+    };
+    return this.#protocol;
+  }
+
+  connectorStatus(): ConnectorStatus {
+    return this.#connector.status();
   }
 
   setPolicy(name: PolicyName): void {
     if (name !== this.#policy.name) this.#policy = createPolicy(name, this.#options.random);
   }
 
-  listen(port: number, host: string): Promise<{ readonly port: number; readonly host: string }> {
+  async listen(port: number, host: string): Promise<{ readonly port: number; readonly host: string }> {
+    await this.#connector.activate?.();
     return new Promise((resolve, reject) => {
       const onError = (error: NodeJS.ErrnoException): void => {
         const isTaken = error.code === 'EADDRINUSE';
@@ -152,6 +202,21 @@ class ProxyServer implements Proxy {
   close(): Promise<void> {
     this.#closing ??= this.#shutDown();
     return this.#closing;
+  }
+
+  async #switchTo(name: ConnectorName): Promise<void> {
+    const next = this.#connectors[name];
+    const previous = this.#connector;
+    if (next === previous) return;
+    await next.activate?.();
+    this.#connector = next;
+    await previous.deactivate?.();
+  }
+
+  #report(verdict: Verdict): void {
+    const { findings, fleet } = this.#options;
+    const instanceName = verdict.instance === undefined ? undefined : fleet.get(verdict.instance)?.name;
+    findings?.report(verdict, { connector: this.connector, ...(instanceName !== undefined && { instanceName }) });
   }
 
   async #shutDown(): Promise<void> {
@@ -208,10 +273,11 @@ class ProxyServer implements Proxy {
   #createRoutes(): ReadonlyMap<string, Partial<Record<Method, Handler>>> {
     const { scheduler, admin, openaiApiKey, version } = this.#options;
     const names = (): { connector: ConnectorName; policy: PolicyName; version: string } => ({ connector: this.connector, policy: this.policy, version });
-    const modes = () => ({ connector: this.#connector, policy: this.#policy });
+    const modes = () => ({ connector: this.#connector, policy: this.#policy, settings: this.#protocol });
     return new Map<string, Partial<Record<Method, Handler>>>([
       [API_PATHS.completions, { POST: (req, res) => this.#inference.handle('completions', req, res, modes()) }],
       [API_PATHS.chat, { POST: (req, res) => this.#inference.handle('chat', req, res, modes()) }],
+      [API_PATHS.generate, { POST: (req, res) => this.#inference.handle('generate', req, res, modes()) }],
       ['/v1/models', { GET: async (req, res) => sendJson(res, 200, await this.#models.page(authorizationFor(req.headers, openaiApiKey))) }],
       [
         '/health',

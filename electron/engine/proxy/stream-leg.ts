@@ -49,7 +49,7 @@ export class StreamLeg extends Leg implements Answer {
   constructor(owner: LegOwner, setup: LegSetup, isStreamAsked: boolean) {
     super(owner, setup);
     this.#isStreamAsked = isStreamAsked;
-    this.#tail = new ByteTail(owner.trace.wantsBodies ? CAPTURE_BYTES : TAIL_BYTES);
+    this.#tail = new ByteTail(Math.max(setup.request.tailBytes ?? 0, owner.trace.wantsBodies ? CAPTURE_BYTES : TAIL_BYTES));
     this.opened = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -166,8 +166,9 @@ export class StreamLeg extends Leg implements Answer {
       this.settle('error', reportedError(this.kind, this.instance, reported));
       return;
     }
+    this.owner.answered(this.request, facts);
     this.settle('ok');
-    this.request.onEnd?.(facts, lastBytes);
+    this.request.onEnd?.({ facts, lastBytes, isWhole: this.#tail.isWhole });
   }
 
   #recordFacts(facts: LegFacts, lastBytes: Buffer): void {

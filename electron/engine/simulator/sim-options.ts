@@ -42,6 +42,20 @@ export interface SimTiming {
   readonly jitter: number;
 }
 
+export const SIM_TRANSFERS = ['none', 'nixl', 'nixl-push', 'mooncake', 'moriio'] as const;
+export type SimTransfer = (typeof SIM_TRANSFERS)[number];
+
+export interface SimMoriioOptions {
+  /** `host:port` of the proxy's ROUTER. Undefined: no registration. */
+  readonly proxy?: string;
+  /** Generation of the registration message. Default `v2`. */
+  readonly schema?: 'v1' | 'v1b' | 'v2';
+  /** Default `WRITE`. */
+  readonly mode?: 'READ' | 'WRITE';
+  /** Between registrations, real milliseconds. Default 3000. */
+  readonly pingMs?: number;
+}
+
 export interface SimInstanceOptions {
   readonly role: Role;
   /** Default: the role. */
@@ -77,6 +91,26 @@ export interface SimInstanceOptions {
   readonly maxBatchedTokens?: number;
   /** How long finished prefill blocks wait for a decode instance, real milliseconds. Default 30,000. */
   readonly leaseMs?: number;
+  /** How the engine hands KV over (`kv_connector`). Default `nixl`, and `none` on encode instances. */
+  readonly transfer?: SimTransfer;
+  /** `bidirectional_kv_xfer`: decode instances keep their blocks too and say so in non-streaming answers. NIXL pull only. Default false. */
+  readonly bidirectional?: boolean;
+  /** How long a decode instance keeps blocks for the next turn (`decoder_kv_blocks_ttl`), real milliseconds. Default 480,000. */
+  readonly decoderBlocksTtlMs?: number;
+  /** Tokens that a pull of a decode instance's blocks must gain (`kv_recompute_threshold`). Default 64. */
+  readonly recomputeThreshold?: number;
+  /** A patched engine that puts kv_transfer_params on the last chunk of a stream. Default false. */
+  readonly paramsInStream?: boolean;
+  /** Strict role of the connector (`kv_role`); a leg of the other kind makes the engine assert and die. Default `kv_both`. */
+  readonly kvRole?: 'kv_producer' | 'kv_consumer' | 'kv_both';
+  /** Mooncake bootstrap server of a prefill instance (VLLM_MOONCAKE_BOOTSTRAP_PORT). Default 0 = choose. */
+  readonly bootstrapPort?: number;
+  /** How long a decode instance waits for a producer that does not deliver (Mooncake, push: 480 s; MoRIIO: 60 s), real milliseconds. Default by protocol. */
+  readonly transferTimeoutMs?: number;
+  /** MoRIIO: where to register, and how. Default: no registration. */
+  readonly moriio?: SimMoriioOptions;
+  /** Whether a profiler is configured: `/start_profile`, `/stop_profile` exist. Default false. */
+  readonly profiler?: boolean;
   /** Whether NIXL pull works here (`NixlConnector`). Default true, except on encode instances. */
   readonly nixl?: boolean;
   /** Port of the NIXL side channel. Default 0 = choose. */
@@ -100,12 +134,13 @@ export interface SimInstanceOptions {
   readonly logger?: Logger;
 }
 
-type OptionalOption = 'apiKey' | 'sharedStore' | 'timing' | 'loras';
+type OptionalOption = 'apiKey' | 'sharedStore' | 'timing' | 'loras' | 'transferTimeoutMs';
 
 /** Options with every default filled in. */
 export type ResolvedSimOptions = Required<Omit<SimInstanceOptions, OptionalOption>> & {
   readonly apiKey: string | undefined;
   readonly sharedStore: SharedStore | undefined;
+  readonly transferTimeoutMs: number | undefined;
   readonly timing: SimTiming;
   readonly loras: readonly string[];
 };
@@ -137,6 +172,15 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     maxNumSeqs: 256,
     maxBatchedTokens: 8192,
     leaseMs: 30_000,
+    transfer: options.role === 'encode' ? 'none' : 'nixl',
+    bidirectional: false,
+    decoderBlocksTtlMs: 480_000,
+    recomputeThreshold: 64,
+    paramsInStream: false,
+    kvRole: 'kv_both',
+    bootstrapPort: 0,
+    moriio: {},
+    profiler: false,
     nixl: options.role !== 'encode',
     nixlPort: 0,
     kvLoadFailurePolicy: 'fail',
@@ -154,6 +198,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     loras: options.loras ?? [],
     apiKey: options.apiKey,
     sharedStore: options.sharedStore,
+    transferTimeoutMs: options.transferTimeoutMs,
   };
 }
 

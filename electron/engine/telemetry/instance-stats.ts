@@ -45,7 +45,9 @@ export class InstanceStats {
       prefillMs: new LogHistogram(), ttftMs: new LogHistogram(), itlMs: new LogHistogram(),
       tpotMs: new LogHistogram(), e2elMs: new LogHistogram(),
     };
-    this.legMs = { encode: new LogHistogram(), prefill: new LogHistogram(), decode: new LogHistogram() };
+    this.legMs = {
+      encode: new LogHistogram(), render: new LogHistogram(), prefill: new LogHistogram(), decode: new LogHistogram(), forward: new LogHistogram(),
+    };
   }
 
   record(name: DistributionName, second: number, ms: number, bucket: number): void {

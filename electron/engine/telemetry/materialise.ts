@@ -1,4 +1,5 @@
 /** Makes what views show out of a record: its row and its detail. Off the hot path, when somebody asks. */
+import { SEVERITIES, type Severity, type Verdict } from '#shared/findings.ts';
 import type {
   CapturedBody, EngineRequestMetrics, LegView, RequestDetail, RequestRow, RouteStep,
 } from '#shared/request.ts';
@@ -38,6 +39,7 @@ export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
     ...(record.parsedMs !== undefined && { parsedMs: record.parsedMs }),
     legs: record.legs.map(legView),
     decisions: [...record.decisions],
+    verdicts: record.verdicts ?? [],
     ...(ttft !== undefined && { ttft }),
     chunkTimesMs: times,
     chunkBytes: sizes,
@@ -134,6 +136,7 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
     requestId: parsedInit?.requestId ?? init.requestId,
     receivedAtUnixMs: unixMsOf(clock, record.receivedMs),
     api: init.api,
+    ...(init.path !== undefined && { path: init.path }),
     ...(parsedInit?.model !== undefined && { model: parsedInit.model }),
     isStream: parsedInit?.isStream ?? false,
     connector: init.connector,
@@ -155,6 +158,7 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
     retries: record.retries,
     ...(record.error !== undefined && { error: record.error }),
     phases: phasesOf(timelineOf(record)),
+    ...(record.verdicts !== undefined && { findings: { count: record.verdicts.length, worst: worstOf(record.verdicts) } }),
     isSimulated: record.legs.some((leg) => leg.instance.isSimulated),
     isOwnProbe: record.isOwnProbe,
   };
@@ -164,7 +168,7 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
 function routeOf(record: RequestRecord): RouteStep[] {
   const steps: RouteStep[] = [];
   for (const leg of record.legs) {
-    const step = { kind: leg.kind, instance: leg.instance.id, name: leg.instance.name };
+    const step = { kind: leg.kind, instance: leg.instance.id, name: leg.instance.name, ...(leg.rank !== undefined && { rank: leg.rank }) };
     // Encode legs run side by side, one per media item; the others follow each other.
     const earlier = leg.kind === 'encode' ? -1 : steps.findIndex((known) => known.kind === leg.kind);
     if (earlier === -1) steps.push(step);
@@ -190,6 +194,7 @@ function legView(leg: LegRecord): LegView {
     attempt: leg.attempt,
     instance: leg.instance.id,
     instanceName: leg.instance.name,
+    ...(leg.rank !== undefined && { rank: leg.rank }),
     url: leg.url,
     sentMs: leg.sentMs,
     ...(leg.headersMs !== undefined && { headersMs: leg.headersMs }),
@@ -219,6 +224,10 @@ function bodyOf(kept: KeptBody): CapturedBody {
   // Half a character at the cut becomes U+FFFD; it is left out.
   const text = kept.data.toString('utf8');
   return { text: isCut ? text.replace(/\uFFFD{1,3}$/, '') : text, bytes: kept.bytes, isCut };
+}
+
+function worstOf(verdicts: readonly Verdict[]): Severity {
+  return SEVERITIES.findLast((severity) => verdicts.some((verdict) => verdict.severity === severity)) ?? 'info';
 }
 
 function duration(value: unknown): number | undefined {

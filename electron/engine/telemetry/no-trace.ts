@@ -8,6 +8,7 @@ export const NO_TRACE: RequestTrace = {
   parsed() {},
   decided() {},
   retried() {},
+  verdict() {},
   leg: () => NO_LEG,
   responded() {},
   chunk() {},

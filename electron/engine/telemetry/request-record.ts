@@ -2,6 +2,7 @@
  * One request as it is recorded: the hot path's side (RequestTrace, LegTrace) stores numbers and references, nothing
  * else. Folding into histograms, rows for views and explanations are made from it elsewhere, later.
  */
+import type { Verdict } from '#shared/findings.ts';
 import type { RecordId } from '#shared/ids.ts';
 import type { GaugesAtSend, LegUsage, RequestError, RequestRow, RequestState, RoutingDecision } from '#shared/request.ts';
 import type { ChangeNode } from './change-list.ts';
@@ -18,6 +19,7 @@ export interface RecordOwner {
   /** The record has news; called at most once until it was settled. */
   touched(record: RequestRecord): void;
   retried(): void;
+  judged(record: RequestRecord, verdict: Verdict): void;
   ended(record: RequestRecord): void;
   /** Whether another `bytes` of captured bodies fit. */
   takeCaptureBudget(bytes: number): boolean;
@@ -41,6 +43,7 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   readonly receivedMs: number;
   readonly legs: LegRecord[] = [];
   readonly decisions: RoutingDecision[] = [];
+  verdicts: Verdict[] | undefined;
   parsedMs: number | undefined;
   /** `ParsedInit` without the body. */
   parsedInit: { readonly [K in 'model' | 'isStream' | 'requestBytes' | 'requestId']: ParsedInit[K] | undefined } | undefined;
@@ -97,13 +100,21 @@ export class RequestRecord implements RequestTrace, ChangeNode {
 
   decided(decision: Omit<RoutingDecision, 'atMs'>): void {
     // Field by field: a spread makes an object of twice the size and many times the cost.
-    const { kind, policy, chosen, attempt, candidates, excluded } = decision;
-    this.decisions.push({ kind, policy, chosen, attempt, atMs: this.elapsedMs(), candidates, excluded });
+    const { kind, policy, chosen, rank, attempt, candidates, excluded } = decision;
+    const kept: RoutingDecision & { rank?: number } = { kind, policy, chosen, attempt, atMs: this.elapsedMs(), candidates, excluded };
+    if (rank !== undefined) kept.rank = rank;
+    this.decisions.push(kept);
   }
 
   retried(): void {
     this.retries += 1;
     this.#owner.retried();
+    this.touch();
+  }
+
+  verdict(verdict: Verdict): void {
+    (this.verdicts ??= []).push(verdict);
+    this.#owner.judged(this, verdict);
     this.touch();
   }
 
@@ -195,6 +206,7 @@ export class LegRecord implements LegTrace {
   readonly attempt: number;
   /** Not the Instance itself: a record must not keep the connections of a removed one. */
   readonly instance: LegInstance;
+  readonly rank: number | undefined;
   readonly url: string;
   readonly requestHeaders: LegInit['headers'];
   readonly requestBytes: number;
@@ -227,6 +239,7 @@ export class LegRecord implements LegTrace {
     this.kind = init.kind;
     this.attempt = init.attempt;
     this.instance = identityOf(instance);
+    this.rank = init.rank;
     this.url = init.url;
     this.requestHeaders = init.headers;
     this.requestBytes = init.requestBytes;

@@ -4,12 +4,14 @@
  * five times a second and before each read. Overload drops records or samples and counts them; it never delays a token.
  */
 import { PdscopeError } from '#shared/errors.ts';
+import type { Verdict } from '#shared/findings.ts';
 import type { InstanceId, RecordId } from '#shared/ids.ts';
 import type { InstanceLatency } from '#shared/instance.ts';
 import type { OperationOutputs, ParsedOperationInput } from '#shared/operations.ts';
 import type { Quantiles } from '#shared/quantiles.ts';
 import type { RequestDetail, RequestRow, RequestState } from '#shared/request.ts';
 import type { EngineState, FlowEdge } from '#shared/state.ts';
+import type { VerdictSink } from '../findings/findings.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { RowLog } from '../row-log.ts';
 import { secondOf, systemClock, unixMsOf, type Clock } from './clock.ts';
@@ -39,6 +41,8 @@ export interface TelemetryOptions {
   readonly settleIntervalMs?: number;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** Gets every verdict, at most a settle interval after it was reached. Default: nobody. */
+  readonly findings?: VerdictSink;
 }
 
 /** Requests that ended in the same way, since the start. */
@@ -60,6 +64,8 @@ export class Telemetry implements Tracer {
   readonly #ownHeader: string;
   readonly #startedSecond: number;
   readonly #timer: NodeJS.Timeout | undefined;
+  readonly #findings: VerdictSink | undefined;
+  #judged: { readonly record: RequestRecord; readonly verdict: Verdict }[] = [];
   #dirty: RequestRecord[] = [];
   /** Ended records whose last samples wait for the facts of the answer. */
   #waiting: RequestRecord[] = [];
@@ -79,6 +85,7 @@ export class Telemetry implements Tracer {
   constructor(options: TelemetryOptions = {}) {
     const clock = options.clock ?? systemClock;
     this.#clock = clock;
+    this.#findings = options.findings;
     this.#ownHeader = options.ownHeader ?? 'x-pdscope-probe';
     this.#startedSecond = secondOf(clock, clock.now());
     const captureTotalBytes = options.captureTotalBytes ?? 32 * 1024 * 1024;
@@ -96,6 +103,9 @@ export class Telemetry implements Tracer {
       retried: () => {
         this.#retries += 1;
         this.#retried.add(this.#second(), 1);
+      },
+      judged: (record, verdict) => {
+        if (this.#findings !== undefined) this.#judged.push({ record, verdict });
       },
       ended: (record) => this.#countEnd(record),
       takeCaptureBudget: (bytes) => {
@@ -166,6 +176,7 @@ export class Telemetry implements Tracer {
 
   /** Folds everything marked into the statistics. Called by itself; public for tests and for a last look. */
   settle(): void {
+    this.#reportVerdicts();
     const second = this.#second();
     const waiting = this.#waiting;
     if (waiting.length > 0) this.#waiting = waiting.filter((record) => !this.#sampler.fold(record, second));
@@ -179,6 +190,20 @@ export class Telemetry implements Tracer {
       if (record.endMs !== undefined) this.#store.finish(record);
     }
     this.#sampler.flushGaps();
+  }
+
+  #reportVerdicts(): void {
+    if (this.#judged.length === 0) return;
+    const judged = this.#judged;
+    this.#judged = [];
+    for (const { record, verdict } of judged) {
+      const instanceName = record.legs.findLast(({ instance }) => instance.id === verdict.instance)?.instance.name;
+      this.#findings?.report(verdict, {
+        connector: record.init.connector,
+        ...(instanceName !== undefined && { instanceName }),
+        request: { id: record.id, n: record.n, requestId: record.parsedInit?.requestId ?? record.init.requestId },
+      });
+    }
   }
 
   close(): void {

@@ -3,13 +3,16 @@
  * stores a number or a reference and returns; it never throws, never awaits, never serialises.
  * Times are read inside each call from the monotonic clock.
  */
+import type { Verdict } from '#shared/findings.ts';
 import type { CandidateScore, LegUsage, RequestError, RequestState, RoutingDecision } from '#shared/request.ts';
-import type { Api, ConnectorName, LegKind } from '#shared/vocabulary.ts';
+import type { ConnectorName, LegKind, RecordedApi } from '#shared/vocabulary.ts';
 import type { Instance } from '../fleet/instance.ts';
 
 export interface RequestInit {
   readonly requestId: string;
-  readonly api: Api;
+  readonly api: RecordedApi;
+  /** Of a `forward` request. */
+  readonly path?: string;
   readonly connector: ConnectorName;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly traceparent?: string;
@@ -28,6 +31,8 @@ export interface ParsedInit {
 export interface LegInit {
   readonly kind: LegKind;
   readonly instance: Instance;
+  /** Data-parallel rank the leg is pinned to. */
+  readonly rank?: number;
   readonly attempt: number;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -62,6 +67,8 @@ export interface RequestTrace {
   parsed(init: ParsedInit): void;
   decided(decision: Omit<RoutingDecision, 'atMs'>): void;
   retried(): void;
+  /** A diagnosis about this request. */
+  verdict(verdict: Verdict): void;
   leg(init: LegInit): LegTrace;
   /** The status line went out to the client. */
   responded(status: number): void;

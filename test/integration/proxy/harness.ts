@@ -1,10 +1,13 @@
 /** A proxy on port 0 over given upstreams, with a scheduler and a tracer that only keep books. */
 import { Pool } from 'undici';
+import type { Verdict } from '#shared/findings.ts';
 import type { InstanceId } from '#shared/ids.ts';
+import type { InstanceSpec } from '#shared/instance.ts';
 import type { RequestError, RequestState, RoutingDecision } from '#shared/request.ts';
 import type { LegKind, Role } from '#shared/vocabulary.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
-import type { Candidates, LegScheduler } from '#engine/fleet/ports.ts';
+import type { Candidates, FleetRoster, LegScheduler } from '#engine/fleet/ports.ts';
+import { countRank } from '#engine/fleet/ranks.ts';
 import { silentLogger } from '#engine/log.ts';
 import { createProxy, type Proxy, type ProxyOptions } from '#engine/proxy/proxy.ts';
 import type { LegFacts, LegInit, ParsedInit, RequestInit, RequestTrace, Tracer } from '#engine/telemetry/trace.ts';
@@ -24,6 +27,7 @@ export interface RequestRecord {
   readonly decisions: Omit<RoutingDecision, 'atMs'>[];
   readonly legs: LegRecord[];
   retries: number;
+  readonly verdicts: Verdict[];
   respondedWith?: number;
   chunks: number;
   events: number;
@@ -38,13 +42,14 @@ export class RecordingTracer implements Tracer {
   wantsBodies = false;
 
   begin(init: RequestInit): RequestTrace {
-    const record: RequestRecord = { init, decisions: [], legs: [], retries: 0, chunks: 0, events: 0, bytes: 0, ends: 0 };
+    const record: RequestRecord = { init, decisions: [], legs: [], verdicts: [], retries: 0, chunks: 0, events: 0, bytes: 0, ends: 0 };
     this.requests.push(record);
     return {
       wantsBodies: this.wantsBodies,
       parsed: (parsed) => void (record.parsed = parsed),
       decided: (decision) => void record.decisions.push(decision),
       retried: () => void record.retries++,
+      verdict: (verdict) => void record.verdicts.push(verdict),
       leg: (init) => {
         const leg: LegRecord = { init, bytes: 0 };
         record.legs.push(leg);
@@ -80,9 +85,16 @@ export class RecordingTracer implements Tracer {
   }
 }
 
-export class BookScheduler implements LegScheduler {
+type Listener = (instance: Instance) => void;
+
+export class BookScheduler implements LegScheduler, FleetRoster {
   readonly instances: Instance[] = [];
   readonly excluded = new Map<Instance, string>();
+  readonly left: { readonly name: string; readonly reason: string }[] = [];
+  readonly rechecked: InstanceId[] = [];
+  readonly #added = new Set<Listener>();
+  readonly #removed = new Set<Listener>();
+  readonly #changed = new Set<Listener>();
   readonly ended: { readonly name: string; readonly outcome: string; readonly reason: string | undefined }[] = [];
 
   add(role: Role, origin: string, extra: Partial<Instance> = {}): Instance {
@@ -97,6 +109,13 @@ export class BookScheduler implements LegScheduler {
       pool: new Pool(origin, { connections: 2048 }),
       kvEvents: undefined,
       addedAtUnixMs: 0,
+      bootstrapPort: undefined,
+      registeredBy: undefined,
+      dpSize: 1,
+      dpSizeSource: 'default',
+      rankInFlight: [0],
+      nextRank: 0,
+      transfer: undefined,
       state: 'up',
       stateReason: undefined,
       stateSinceUnixMs: 0,
@@ -117,7 +136,7 @@ export class BookScheduler implements LegScheduler {
   }
 
   candidates(kind: LegKind): Candidates {
-    const fitting = this.instances.filter(({ role }) => role === kind || (role === 'both' && kind !== 'encode'));
+    const fitting = this.instances.filter(({ role }) => role === kind || (role === 'both' && kind !== 'encode') || (role !== 'encode' && (kind === 'render' || kind === 'forward')));
     return {
       routable: fitting.filter((instance) => !this.excluded.has(instance)),
       excluded: fitting.flatMap((instance) => {
@@ -131,18 +150,69 @@ export class BookScheduler implements LegScheduler {
     return this.instances;
   }
 
-  legStarted(instance: Instance): void {
-    instance.inFlight++;
+  get(id: InstanceId): Instance | undefined {
+    return this.instances.find((instance) => instance.id === id);
   }
 
-  legEnded(instance: Instance, outcome: 'ok' | 'failed' | 'aborted', reason?: string): void {
+  onAdded(listener: Listener): () => void {
+    return listen(this.#added, listener);
+  }
+
+  onRemoved(listener: Listener): () => void {
+    return listen(this.#removed, listener);
+  }
+
+  onChanged(listener: Listener): () => void {
+    return listen(this.#changed, listener);
+  }
+
+  /** Tells the listeners, as the fleet does after a restart. */
+  changed(instance: Instance): void {
+    for (const listener of this.#changed) listener(instance);
+  }
+
+  join(spec: InstanceSpec, registeredBy: 'moriio'): Instance {
+    const instance = this.add(spec.role, spec.url, { registeredBy, ...(spec.dpSize !== undefined && withRanks(spec.dpSize)) });
+    for (const listener of this.#added) listener(instance);
+    return instance;
+  }
+
+  leave(id: InstanceId, reason: string): void {
+    const index = this.instances.findIndex((instance) => instance.id === id);
+    const [instance] = index < 0 ? [] : this.instances.splice(index, 1);
+    if (instance === undefined) return;
+    this.left.push({ name: instance.name, reason });
+    for (const listener of this.#removed) listener(instance);
+  }
+
+  recheck(id: InstanceId): void {
+    this.rechecked.push(id);
+  }
+
+  legStarted(instance: Instance, rank?: number): void {
+    instance.inFlight++;
+    countRank(instance, rank, 1);
+  }
+
+  legEnded(instance: Instance, outcome: 'ok' | 'failed' | 'aborted', reason?: string, rank?: number): void {
     instance.inFlight--;
+    countRank(instance, rank, -1);
     this.ended.push({ name: instance.name, outcome, reason });
   }
 
   get inFlight(): number {
     return this.instances.reduce((sum, instance) => sum + instance.inFlight, 0);
   }
+}
+
+function listen(listeners: Set<Listener>, listener: Listener): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** What an instance of several data-parallel ranks has. */
+export function withRanks(dpSize: number): Pick<Instance, 'dpSize' | 'dpSizeSource' | 'rankInFlight'> {
+  return { dpSize, dpSizeSource: 'given', rankInFlight: Array.from({ length: dpSize }, () => 0) };
 }
 
 export interface Harness extends AsyncDisposable {
@@ -164,6 +234,7 @@ export async function startHarness({ prefill = [], decode = [], ...options }: Ha
   const tracer = new RecordingTracer();
   const proxy = createProxy({
     scheduler,
+    fleet: scheduler,
     tracer,
     logger: silentLogger,
     connector: 'plain',

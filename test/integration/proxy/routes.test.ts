@@ -248,6 +248,7 @@ test('a taken port is reported with what to do, and closing a proxy that never l
   await using harness = await startHarness({});
   const proxy = createProxy({
     scheduler: harness.scheduler,
+    fleet: harness.scheduler,
     tracer: harness.tracer,
     logger: silentLogger,
     connector: 'plain',

@@ -30,6 +30,7 @@ async function startCluster(roles: readonly Role[], connector: ConnectorName, op
   const tracer = new RecordingTracer();
   const proxy = createProxy({
     scheduler: fleet,
+    fleet,
     tracer,
     logger: silentLogger,
     connector,

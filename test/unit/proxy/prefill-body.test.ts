@@ -59,7 +59,7 @@ test('what shapes the prompt stays byte for byte', () => {
 });
 
 test('changes are recorded with both values, cut to 200 characters', () => {
-  const { rewrites } = prefillBody(requestOf(JSON.stringify({ stop: 'x'.repeat(500), max_tokens: 1 })), new Map([['kv_transfer_params', '{}']]));
+  const { rewrites } = prefillBody(requestOf(JSON.stringify({ stop: 'x'.repeat(500), max_tokens: 1 })), { transferParams: '{}' });
   expect(rewrites).toEqual([
     { field: 'stop', from: `"${'x'.repeat(198)}…` },
     { field: 'kv_transfer_params', to: '{}' },

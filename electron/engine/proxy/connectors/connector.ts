@@ -10,18 +10,22 @@
  *   plain               call(prefill), open(decode), each repeated by itself
  *   nixl                call(prefill), raw kv_transfer_params from its answer, open(decode); repeated as a pair
  *   nixl-bidirectional  as nixl; `onEnd` of the decode leg gives the params at the end of its body or stream, kept in
- *                       the connector under a conversation id; `choose(..., prefer)` for the same decode instance.
+ *                       the connector under a conversation id; `choose('decode', { prefer })` for the same instance.
  *                       Decode run without stream and re-emitted: return an Answer of its own instead of the leg's
- *   nixl-push, moriio   `headers` overrides X-Request-Id on both legs; READ serial, WRITE with Promise.all
+ *   nixl-push, moriio   `headers` overrides X-Request-Id on both legs; READ serial, WRITE together
  *   mooncake            call(prefill) without awaiting + open(decode); a failed prefill calls `cancelLegs`, also after
- *                       `run` has returned; X-data-parallel-rank through `headers`
- *   encode (EPD)        Promise.all of call(encode) with child ids in `headers`, then any of the above
- *   render -> generate  `path` overrides the route of a leg
- *   facts of instances  (bootstrap tables, registrations) belong to the connector object, which lives as long as the
- *                       proxy and is closed with it
+ *                       `run` has returned
+ *   render              call(render), then nixl with `path` and bodies of token ids
+ *   aggregated          open(decode) on instances of role `both`
+ * Encode legs come before any of them (encode-stage.ts). Facts of instances (bootstrap tables, registrations) belong to
+ * the connector object, which lives as long as the proxy and is closed with it.
  */
+import type { Verdict } from '#shared/findings.ts';
+import type { ConnectorStatus, ProtocolOptions, ProtocolSettings } from '#shared/protocol.ts';
 import type { LegKind, ConnectorName } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
+import type { FleetRoster } from '../../fleet/ports.ts';
+import type { Logger } from '../../log.ts';
 import type { LegFacts } from '../../telemetry/trace.ts';
 import type { ClientRequest } from '../client-request.ts';
 import type { LegHeaders, RawHeaders } from '../headers.ts';
@@ -29,10 +33,16 @@ import type { JsonMember } from '../json-members.ts';
 import type { Rewrite } from '../prefill-body.ts';
 import type { ProxyError } from '../proxy-error.ts';
 
-/** One upstream call that a connector asks for. */
-export interface LegRequest {
-  readonly kind: LegKind;
+/** Where a leg goes: an instance, and the data-parallel rank it is pinned to when the instance has several. */
+export interface LegTarget {
   readonly instance: Instance;
+  /** Sent as X-data-parallel-rank, unless `headers` says otherwise or the client pinned the rank itself. */
+  readonly rank?: number;
+}
+
+/** One upstream call that a connector asks for. */
+export interface LegRequest extends LegTarget {
+  readonly kind: LegKind;
   readonly body: Buffer;
   /** What `body` changed relative to the client's, for the record. */
   readonly rewrites: readonly Rewrite[];
@@ -40,10 +50,27 @@ export interface LegRequest {
   readonly headers?: LegHeaders;
   /** Default: the path the client called. */
   readonly path?: string;
-  /** For the record only; the connector has put them into `body`. */
+  /** JSON text, for the record and the linter; the connector has put them into `body`. */
   readonly kvTransferParams?: unknown;
-  /** Called once when a streamed answer ended well: what its end said, and its last bytes (16 KB or a little more). */
-  readonly onEnd?: (facts: LegFacts, lastBytes: Buffer) => void;
+  /** Called once when an answer given by `open` ended well, after its last byte went out. */
+  readonly onEnd?: (end: LegEnd) => void;
+  /** How much of the end of the answer `onEnd` gets, bytes. Default 16 KB. */
+  readonly tailBytes?: number;
+}
+
+export interface LegEnd {
+  readonly facts: LegFacts;
+  /** `tailBytes` or a little more. */
+  readonly lastBytes: Buffer;
+  /** Whether `lastBytes` is the whole answer. */
+  readonly isWhole: boolean;
+}
+
+export interface ChooseOptions {
+  /** Wins when it may take the leg. */
+  readonly prefer?: Instance;
+  /** Pins the rank; default: the least busy one of the instance chosen. */
+  readonly rank?: number;
 }
 
 /** A whole answer in memory: status 2xx and a JSON object, or the call threw. */
@@ -78,25 +105,46 @@ export interface Answer {
 export interface LegContext {
   readonly request: ClientRequest;
   /**
-   * Chooses an instance by the policy in force and records the decision. `prefer` wins when it may take the leg.
+   * Chooses an instance by the policy in force, and a rank of it, and records the decision.
    * Throws ProxyError 503 `no_instance`.
    */
-  choose(kind: LegKind, prefer?: Instance): Instance;
+  choose(kind: LegKind, options?: ChooseOptions): LegTarget;
   /** Runs a leg and reads its whole answer. Rejects with ProxyError. */
   call(leg: LegRequest): Promise<LegAnswer>;
   /** Runs a leg whose answer goes to the client; resolves with the first byte. Rejects with ProxyError. */
   open(leg: LegRequest): Promise<Answer>;
   /** Chooses, sends, and on a retryable failure does so again on another instance, within the request's budget. */
-  repeat<T>(kind: LegKind, send: (instance: Instance) => Promise<T>): Promise<T>;
+  repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>): Promise<T>;
   /** Cancels every leg under way; a stream to the client ends with `reason`. */
   cancelLegs(reason: ProxyError): void;
-  /** What the connector noticed about this request, e.g. a handoff that did not happen. */
-  note(code: string, message: string): void;
+  /** What the connector noticed about this request, e.g. a handoff that did not happen. Kept with the request and as a finding. */
+  report(verdict: Verdict): void;
+}
+
+/** What a connector may use besides the request at hand. */
+export interface ConnectorServices {
+  readonly fleet: FleetRoster;
+  readonly logger: Logger;
+  /** As given at start. */
+  readonly options: ProtocolOptions;
+  /** As in force now. */
+  settings(): ProtocolSettings;
+  /** A finding that is not about one request. */
+  report(verdict: Verdict): void;
 }
 
 export interface Connector {
   readonly name: ConnectorName;
+  /** The legs that an ordinary request needs; without a routable instance for each, the proxy is unhealthy. */
+  readonly legs: readonly LegKind[];
+  /** Why this protocol cannot use an instance for a leg now, in words; undefined when it can. Called for every choice. */
+  refuses?(instance: Instance, kind: LegKind): string | undefined;
   run(context: LegContext): Promise<Answer>;
+  /** Comes into force. Rejects with PdscopeError when it cannot (a port is taken): then the switch does not happen. */
+  activate?(): Promise<void>;
+  /** Another one took over; requests that run keep working. */
+  deactivate?(): Promise<void>;
+  status(): ConnectorStatus;
   /** Frees what the connector holds outside requests. */
   close?(): Promise<void>;
 }

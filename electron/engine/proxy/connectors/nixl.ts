@@ -8,9 +8,10 @@
  * computes the prompt itself: that run is decode-only and is recorded as such, not taken for a handoff.
  */
 import { reasonAgainstHandoff, type ClientRequest } from '../client-request.ts';
-import { editMembers, memberValue } from '../json-members.ts';
-import { describeRewrite, prefillBody, type Rewrite } from '../prefill-body.ts';
+import { memberValue } from '../json-members.ts';
+import { decodeBody, describeRewrite, prefillBody } from '../prefill-body.ts';
 import type { Answer, Connector, LegContext } from './connector.ts';
+import { decodeOnlyVerdict } from './decode-only.ts';
 import { KV_TRANSFER_PARAMS } from './transfer-params.ts';
 
 /** Only do_remote_decode is tested by the engine; the nulls are customary. */
@@ -23,29 +24,35 @@ const PREFILL_PARAMS = {
   remote_port: null,
 };
 const PREFILL_PARAMS_JSON = JSON.stringify(PREFILL_PARAMS);
-const PREFILL_EDITS: ReadonlyMap<string, string> = new Map([[KV_TRANSFER_PARAMS, PREFILL_PARAMS_JSON]]);
 
 export const nixlConnector: Connector = {
   name: 'nixl',
+  legs: ['prefill', 'decode'],
+  status: () => ({
+    connector: 'nixl',
+    summary: 'Serial: prefill keeps its blocks, its kv_transfer_params go to decode, decode pulls.',
+    notices: [],
+    facts: [],
+    tables: [],
+  }),
   async run(context) {
     const { request } = context;
     const reason = reasonAgainstHandoff(request.json) ?? reasonAgainstPromptList(request);
-    if (reason !== undefined) return decodeOnly(context, `left out: ${reason}`, '(prefill leg)');
+    if (reason !== undefined) return decodeOnly(context, `left out: ${reason}`, '(prefill leg)', 'info');
 
-    const { body, rewrites } = prefillBody(request, PREFILL_EDITS);
-    const prefill = await context.repeat('prefill', (instance) =>
-      context.call({ kind: 'prefill', instance, body, rewrites, kvTransferParams: PREFILL_PARAMS_JSON }),
+    const { body, rewrites } = prefillBody(request, { transferParams: PREFILL_PARAMS_JSON });
+    const prefill = await context.repeat('prefill', (target) =>
+      context.call({ kind: 'prefill', ...target, body, rewrites, kvTransferParams: PREFILL_PARAMS_JSON }),
     );
     const params = memberValue(prefill.body, prefill.members, KV_TRANSFER_PARAMS);
     if (params === undefined || params[0] !== OPEN_BRACE) {
       const what = params === undefined ? 'missing' : params.toString('utf8', 0, 100);
-      return decodeOnly(context, `none: the prefill answer's kv_transfer_params were ${what}`, KV_TRANSFER_PARAMS);
+      return decodeOnly(context, `none: the prefill answer's kv_transfer_params were ${what}`, KV_TRANSFER_PARAMS, 'warning');
     }
     return context.open({
       kind: 'decode',
-      instance: context.choose('decode'),
-      body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, params]])),
-      rewrites: [rewriteOfParams(request, params)],
+      ...context.choose('decode'),
+      ...decodeBody(request, params),
       kvTransferParams: prefill.facts.kvTransferParams,
     });
   },
@@ -54,11 +61,11 @@ export const nixlConnector: Connector = {
 const OPEN_BRACE = 0x7b;
 
 /** No handoff, so a failed decode leg can simply be repeated on another instance. */
-function decodeOnly(context: LegContext, why: string, field: string): Promise<Answer> {
-  context.note('decode_only', why);
+function decodeOnly(context: LegContext, why: string, field: string, severity: 'info' | 'warning'): Promise<Answer> {
+  context.report(decodeOnlyVerdict(why, severity));
   const { body } = context.request;
-  return context.repeat('decode', (instance) =>
-    context.open({ kind: 'decode', instance, body, rewrites: [describeRewrite(field, undefined, why)] }),
+  return context.repeat('decode', (target) =>
+    context.open({ kind: 'decode', ...target, body, rewrites: [describeRewrite(field, undefined, why)] }),
   );
 }
 
@@ -67,9 +74,4 @@ function reasonAgainstPromptList({ json }: ClientRequest): string | undefined {
   const prompt = json['prompt'];
   if (!Array.isArray(prompt) || prompt.length < 2 || typeof prompt[0] === 'number') return undefined;
   return `${prompt.length} prompts: the handoff serves one sequence`;
-}
-
-function rewriteOfParams(request: ClientRequest, params: Buffer): Rewrite {
-  const own = memberValue(request.body, request.members, KV_TRANSFER_PARAMS);
-  return describeRewrite(KV_TRANSFER_PARAMS, own?.toString('utf8', 0, 400), params.toString('utf8', 0, 400));
 }

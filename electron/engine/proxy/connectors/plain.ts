@@ -6,19 +6,28 @@
 import { reasonAgainstHandoff } from '../client-request.ts';
 import { prefillBody } from '../prefill-body.ts';
 import type { Connector } from './connector.ts';
+import { decodeOnlyVerdict } from './decode-only.ts';
 
 export const plainConnector: Connector = {
   name: 'plain',
+  legs: ['prefill', 'decode'],
+  status: () => ({
+    connector: 'plain',
+    summary: 'Serial: prefill with one token, then the same request to decode; the pair finds its KV in a shared store.',
+    notices: [],
+    facts: [],
+    tables: [],
+  }),
   async run(context) {
     const { request } = context;
     const reason = reasonAgainstHandoff(request.json);
     if (reason === undefined) {
       const { body, rewrites } = prefillBody(request);
-      await context.repeat('prefill', (instance) => context.call({ kind: 'prefill', instance, body, rewrites }));
+      await context.repeat('prefill', (target) => context.call({ kind: 'prefill', ...target, body, rewrites }));
     } else {
-      context.note('decode_only', reason);
+      context.report(decodeOnlyVerdict(reason, 'info'));
     }
     const rewrites = reason === undefined ? [] : [{ field: '(prefill leg)', to: `left out: ${reason}` }];
-    return context.repeat('decode', (instance) => context.open({ kind: 'decode', instance, body: request.body, rewrites }));
+    return context.repeat('decode', (target) => context.open({ kind: 'decode', ...target, body: request.body, rewrites }));
   },
 };

@@ -3,7 +3,7 @@ import type { LegKind } from '#shared/vocabulary.ts';
 import { candidateAt, type Policy } from './policy.ts';
 
 export function createLeastInFlight(): Policy {
-  const start: Record<LegKind, number> = { encode: 0, prefill: 0, decode: 0 };
+  const start: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   return {
     name: 'least-in-flight',
     choose(candidates, kind) {

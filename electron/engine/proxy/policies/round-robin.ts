@@ -3,7 +3,7 @@ import type { LegKind } from '#shared/vocabulary.ts';
 import { candidateAt, unscored, type Policy } from './policy.ts';
 
 export function createRoundRobin(): Policy {
-  const next: Record<LegKind, number> = { encode: 0, prefill: 0, decode: 0 };
+  const next: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   return {
     name: 'round-robin',
     choose(candidates, kind) {

@@ -1,0 +1,11 @@
+import { ProxyError } from '../proxy-error.ts';
+import type { Connector, ConnectorServices } from './connector.ts';
+
+export function createAggregated(_services: ConnectorServices): Connector {
+  return {
+    name: 'aggregated',
+    legs: ['prefill', 'decode'],
+    run: () => Promise.reject(new ProxyError(501, 'not_built', 'not built yet')),
+    status: () => ({ connector: 'aggregated', summary: 'not built yet', notices: [], facts: [], tables: [] }),
+  };
+}

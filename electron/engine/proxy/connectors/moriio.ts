@@ -1,0 +1,11 @@
+import { ProxyError } from '../proxy-error.ts';
+import type { Connector, ConnectorServices } from './connector.ts';
+
+export function createMoriio(_services: ConnectorServices): Connector {
+  return {
+    name: 'moriio',
+    legs: ['prefill', 'decode'],
+    run: () => Promise.reject(new ProxyError(501, 'not_built', 'not built yet')),
+    status: () => ({ connector: 'moriio', summary: 'not built yet', notices: [], facts: [], tables: [] }),
+  };
+}
