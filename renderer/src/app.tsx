@@ -22,6 +22,10 @@ const InstancesView = lazy(async () => {
   const { InstancesView } = await import('./features/instances/instances-view.tsx');
   return { default: InstancesView };
 });
+const FindingsView = lazy(async () => {
+  const { FindingsView } = await import('./features/findings/findings-view.tsx');
+  return { default: FindingsView };
+});
 
 /** The page's CSP allows only styles with this nonce; the host writes it into the page. '' where there is none. */
 function styleNonce(): string {
@@ -49,6 +53,7 @@ const VIEW_COMPONENTS: Readonly<Record<ViewId, ComponentType>> = {
   requests: RequestsView,
   'kv-events': KvEventsView,
   instances: InstancesView,
+  findings: FindingsView,
 };
 
 function CurrentView(): ReactElement {

@@ -1,4 +1,5 @@
 import type { ReactElement } from 'react';
+import type { FindingsSummary } from '#shared/findings.ts';
 import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useConnection } from '../transport/transport-context.tsx';
@@ -17,6 +18,7 @@ export function LeftRail(): ReactElement {
     requests: engine === undefined ? undefined : formatCompact(engine.rings.requests.total),
     'kv-events': engine === undefined ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
     instances: engine === undefined ? undefined : formatCompact(engine.instances.length),
+    findings: engine === undefined ? undefined : openFindings(engine.findings),
     overview: undefined,
     isSimulated: engine !== undefined && (engine.simulation !== undefined || engine.instances.some((instance) => instance.isSimulated)),
   }));
@@ -56,6 +58,12 @@ export function LeftRail(): ReactElement {
       </div>
     </nav>
   );
+}
+
+/** Errors and warnings that nobody dismissed; nothing when there are none: a quiet rail is a good rail. */
+function openFindings({ open }: FindingsSummary): string | undefined {
+  const count = open.error + open.warning;
+  return count === 0 ? undefined : formatCompact(count);
 }
 
 const PHASE_MARKS: Readonly<Record<ConnectionState['phase'], readonly [Tone, string]>> = {

@@ -1,5 +1,5 @@
 /** Role and phase colours as CSS values, for SVG, canvas and style props. The values live in tokens.css. */
-import type { Phase, Role } from '#shared/vocabulary.ts';
+import type { LegKind, Phase, Role } from '#shared/vocabulary.ts';
 
 export const ROLE_COLOR: Readonly<Record<Role, string>> = {
   encode: 'var(--pd-role-encode)',
@@ -8,9 +8,17 @@ export const ROLE_COLOR: Readonly<Record<Role, string>> = {
   both: 'var(--pd-role-both)',
 };
 
+/** Hue of a leg: that of the role which serves it; legs without a role of their own have their own. */
+export const LEG_COLOR: Readonly<Record<LegKind | Role, string>> = {
+  ...ROLE_COLOR,
+  render: 'var(--pd-leg-render)',
+  forward: 'var(--pd-leg-forward)',
+};
+
 export const PHASE_COLOR: Readonly<Record<Phase, string>> = {
   proxy: 'var(--pd-phase-proxy)',
   encode: 'var(--pd-phase-encode)',
+  render: 'var(--pd-leg-render)',
   'prefill-queue': 'var(--pd-phase-queue)',
   'prefill-compute': 'var(--pd-phase-compute)',
   prefill: 'var(--pd-phase-compute)',
@@ -26,6 +34,7 @@ export const PHASE_COLOR: Readonly<Record<Phase, string>> = {
 export const PHASE_LABEL: Readonly<Record<Phase, string>> = {
   proxy: 'proxy',
   encode: 'encode',
+  render: 'render',
   'prefill-queue': 'P queue',
   'prefill-compute': 'P compute',
   prefill: 'prefill',

@@ -86,6 +86,7 @@ export function sampleDetail(row: RequestRow, part: Partial<RequestDetail> = {})
         excluded: [{ instance: 'p2' as InstanceId, name: 'P2', reason: 'down: GET /health: 503' }],
       },
     ],
+    verdicts: [],
     ...(row.ttftMs !== undefined && {
       ttft: { totalMs: row.ttftMs, parts: parts.map((one) => ({ phase: one.phase, ms: one.endMs - one.startMs, isExact: one.isExact })), unattributedMs: row.ttftMs - explained },
     }),

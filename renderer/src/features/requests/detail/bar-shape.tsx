@@ -1,5 +1,5 @@
 import { useId, type ReactElement } from 'react';
-import { PHASE_COLOR } from '../../../theme/palette.ts';
+import { LEG_COLOR, PHASE_COLOR } from '../../../theme/palette.ts';
 import { HatchedPattern } from '../../../ui/hatched-pattern.tsx';
 import type { Bar } from './waterfall-layout.ts';
 import classes from './detail.module.css';
@@ -19,7 +19,7 @@ export interface BarShapeProps {
 export function BarShape({ bar, x, y, width }: BarShapeProps): ReactElement {
   const patternId = useId();
   const shown = Math.max(width, 1.5);
-  const isPhase = bar.look in PHASE_COLOR;
+  const isPhase = bar.look === 'forward' || bar.look in PHASE_COLOR;
   const color = colorOf(bar.look);
   const isHatched = isPhase && !bar.isExact;
   const fits = bar.label !== '' && bar.label.length * CHARACTER_PX + 10 < shown;
@@ -52,5 +52,6 @@ export function BarShape({ bar, x, y, width }: BarShapeProps): ReactElement {
 }
 
 function colorOf(look: Bar['look']): string {
+  if (look === 'forward') return LEG_COLOR.forward;
   return look === 'wait' || look === 'rest' || look === 'failed' || look === 'leg' ? '' : PHASE_COLOR[look];
 }

@@ -13,7 +13,7 @@ export interface Bar {
   readonly startMs: number;
   readonly endMs: number;
   /** `wait` and `rest` are the client's; `failed` is a leg that led nowhere. */
-  readonly look: Phase | 'wait' | 'rest' | 'failed' | 'leg';
+  readonly look: Phase | 'forward' | 'wait' | 'rest' | 'failed' | 'leg';
   /** False = an upper bound, or not observed: drawn hatched. */
   readonly isExact: boolean;
   /** Written into the bar where there is room. */
@@ -39,6 +39,7 @@ export interface WaterfallLayout {
 
 const PHASE_LEG: Partial<Readonly<Record<Phase, LegKind>>> = {
   encode: 'encode',
+  render: 'render',
   'prefill-queue': 'prefill',
   'prefill-compute': 'prefill',
   prefill: 'prefill',
@@ -159,7 +160,7 @@ function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endM
 /** Without phases the leg still shows what was seen of it: waiting for headers, then for the first byte, then bytes. */
 function observedSteps(leg: LegView): readonly Bar[] {
   if (leg.firstByteMs === undefined || leg.endMs === undefined) return [];
-  const look: Phase = leg.kind === 'prefill' ? 'prefill' : leg.kind;
+  const look: Bar['look'] = leg.kind;
   return [{
     startMs: leg.firstByteMs, endMs: leg.endMs, look, isExact: true, label: '',
     title: `Bytes for ${formatDuration(leg.endMs - leg.firstByteMs)}`,

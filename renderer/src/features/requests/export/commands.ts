@@ -1,6 +1,6 @@
 /** A request as a command somebody else can run: cURL and Python. Secrets are named, never written. */
 import type { RequestDetail } from '#shared/request.ts';
-import { API_PATHS } from '#shared/vocabulary.ts';
+import { requestPath } from '../request-path.ts';
 import { hadCredentials, resendableHeaders } from './redact.ts';
 
 interface Body {
@@ -20,7 +20,7 @@ function bodyOf(detail: RequestDetail): Body {
 
 function target(detail: RequestDetail, proxyUrl: string | undefined): string {
   const base = proxyUrl !== undefined && URL.canParse(proxyUrl) ? new URL(proxyUrl).origin : 'http://127.0.0.1:8000';
-  return `${base}${API_PATHS[detail.row.api]}`;
+  return `${base}${requestPath(detail.row) ?? '/'}`;
 }
 
 /** Quotes for a POSIX shell. */

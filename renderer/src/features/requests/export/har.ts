@@ -3,7 +3,7 @@
  * for each leg, on the same time axis, so that a HAR viewer draws the same waterfall. Fields of our own start with `_`.
  */
 import type { CapturedBody, LegView, RequestDetail } from '#shared/request.ts';
-import { API_PATHS } from '#shared/vocabulary.ts';
+import { requestPath } from '../request-path.ts';
 
 /** HAR writes -1 for what is not known or does not apply. */
 const UNKNOWN = -1;
@@ -41,7 +41,7 @@ function clientEntry(detail: RequestDetail, proxyUrl: string | undefined): unkno
   const origin = proxyUrl !== undefined && URL.canParse(proxyUrl) ? new URL(proxyUrl).origin : 'http://pdscope.invalid';
   return entry({
     startedUnixMs: row.receivedAtUnixMs,
-    url: `${origin}${API_PATHS[row.api]}`,
+    url: `${origin}${requestPath(row) ?? '/'}`,
     status: row.status,
     requestHeaders: detail.clientHeaders,
     responseHeaders: undefined,
