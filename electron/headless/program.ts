@@ -7,6 +7,7 @@ import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { CommandContext, ProgramOutput } from './command-context.ts';
 import { addCallCommand, addLinkCommand } from './commands/call-command.ts';
 import { addEventsCommand } from './commands/events-command.ts';
+import { withPluralFlags } from './commands/reference-flags.ts';
 import { addServeCommand } from './commands/serve-command.ts';
 import { addSimCommand } from './commands/sim-command.ts';
 import { EXIT, EXIT_CODES_HELP, exitCodeOf } from './exit-codes.ts';
@@ -55,7 +56,7 @@ export async function runProgram(args: readonly string[], output: ProgramOutput 
     return EXIT.usage;
   }
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(withPluralFlags(args), { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;

@@ -3,12 +3,13 @@ import { Command, Option } from 'commander';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEventsAssignment, type KvEventsAssignment } from '../config/kv-events-option.ts';
-import { parseBytes, parseDemoShape, parseDurationMs, type DemoShape } from '../config/quantities.ts';
+import { parseBytes, parseDemoShape, parseDpSize, parseDurationMs, type DemoShape, type DpSizeAssignment } from '../config/quantities.ts';
 import type { ServeSettings } from '../config/resolve-serve.ts';
 import { LOG_FORMATS, LOG_LEVELS, SERVE_CONFIG_KEYS, type ServeConfig } from '../config/serve-config.ts';
 import { EXIT_CODES_HELP } from '../exit-codes.ts';
 import type { CommandContext } from '../command-context.ts';
 import { decimal, portNumber, reading, repeated, wholeNumber } from './option-parsers.ts';
+import { addReferenceFlags, fromReferenceFlags, withBootstrapPorts, withPluralFlags, type ReferenceFlags } from './reference-flags.ts';
 
 const HELP = `
 Instances may also be added in the dashboard; with none given, pdscope starts empty.
@@ -38,7 +39,9 @@ ${EXIT_CODES_HELP}`;
 type KvEventsFlag = readonly KvEventsAssignment[];
 
 /** What commander hands over; keys as it camel-cases them. */
-type ServeFlags = Readonly<Record<string, unknown>> & {
+type ServeFlags = Readonly<Record<string, unknown>> & ReferenceFlags & {
+  readonly prefill?: readonly string[];
+  readonly dpSize?: readonly DpSizeAssignment[];
   readonly config?: string;
   readonly kvEvents?: KvEventsFlag;
   readonly demo?: boolean | DemoShape;
@@ -47,19 +50,29 @@ type ServeFlags = Readonly<Record<string, unknown>> & {
 /** The command with all its flags, no action. */
 function describeServe(command: Command): Command {
   const address = '<address...>';
-  return command
+  command
     .description('Run the proxy, the KV-event subscriber and the dashboard.')
     .optionsGroup('Instances')
-    .option(`--prefill ${address}`, 'prefill instances, host:port or http(s)://host:port')
+    .option(`--prefill ${address}`, 'prefill instances, host:port or http(s)://host:port; each may be followed by its Mooncake bootstrap port')
     .option(`--decode ${address}`, 'decode instances')
     .option(`--encode ${address}`, 'encode instances')
     .option(`--both ${address}`, 'instances that take prefill and decode legs')
     .option('--kv-events <instance=endpoint>', 'KV events of an instance (by name or address): P0=tcp://host:5557[,replay=...,topic=...,ranks=N,bind]; repeatable', repeated(parseKvEventsAssignment))
+    .option('--dp-size <instance=ranks>', 'data-parallel ranks of an instance (by name or address; default: discovered); repeatable', repeated(parseDpSize))
     .option('--model <name>', 'model that the instances must serve')
     .optionsGroup('Proxy')
     .option('--host <address>', 'address of the proxy (default: 127.0.0.1)')
     .option('--port <number>', 'port of the proxy, 0 = any (default: 8000)', portNumber)
     .addOption(new Option('--connector <name>', 'P/D protocol (default: nixl)').choices(CONNECTORS))
+    .option('--bootstrap-port <number>', 'mooncake: bootstrap port of prefill instances that name none (default: 8998)', wholeNumber(1, 65_535))
+    .option('--moriio-host <address>', 'moriio: where engines register (default: 0.0.0.0)')
+    .option('--moriio-port <number>', 'moriio: port of the registration socket (default: 36367)', portNumber)
+    .addOption(new Option('--moriio-mode <mode>', 'moriio: transfer mode (default: that of the first instance)').choices(['READ', 'WRITE']))
+    .option('--conversation-ttl <duration>', 'nixl-bidirectional: how long blocks of a conversation are reused (default: 450s)', reading(parseDurationMs))
+    .option('--keep-conversations <number>', 'nixl-bidirectional: conversations remembered (default: 10000)', wholeNumber(1, 1_000_000))
+    .option('--reemit-streams', 'nixl-bidirectional: run streaming turns without stream, and send them on as one')
+    .option('--no-block-fatal', 'send legs whose parameters are known to kill or hang an engine')
+    .option('--no-encode-stage', 'send no encode legs')
     .addOption(new Option('--policy <name>', 'how instances are chosen (default: least-in-flight)').choices(POLICIES))
     .option('--connect-timeout <duration>', 'for a connection to an instance (default: 5s)', reading(parseDurationMs))
     .option('--headers-timeout <duration>', 'from a request to its response headers (default: 10m)', reading(parseDurationMs))
@@ -84,6 +97,7 @@ function describeServe(command: Command): Command {
     .addOption(new Option('--log-level <level>', 'least severe that is logged to stderr (default: warn)').choices(LOG_LEVELS))
     .addOption(new Option('--log-format <format>', 'default: pretty on a terminal, else json').choices(LOG_FORMATS))
     .addHelpText('after', HELP);
+  return addReferenceFlags(command);
 }
 
 /** Reads flags and configuration file into settings. Throws PdscopeError `bad_usage`, `bad_config`. */
@@ -105,14 +119,20 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
     const value = flags[key.replace(/-./gu, (pair) => pair.slice(1).toUpperCase())];
     if (value !== undefined) config[key] = value;
   }
-  for (const role of ['encode', 'prefill', 'decode', 'both']) {
+  for (const role of ['encode', 'decode', 'both']) {
     const urls = config[role];
     if (Array.isArray(urls)) config[role] = urls.map((url: string) => ({ url }));
   }
+  if (flags.prefill !== undefined) {
+    const { prefill, isMooncake } = withBootstrapPorts(flags.prefill);
+    config['prefill'] = prefill;
+    if (isMooncake) config['connector'] ??= 'mooncake';
+  }
   if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
-  // commander gives every `--no-x` the default true; only a given --no-open says something.
-  if (config['open'] === true) delete config['open'];
-  return config;
+  if (flags.dpSize !== undefined) config['dp-size'] = Object.fromEntries(flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
+  // commander gives every `--no-x` the default true; only a given one says something.
+  for (const key of ['open', 'block-fatal', 'encode-stage']) if (config[key] === true) delete config[key];
+  return { ...fromReferenceFlags(flags), ...config };
 }
 
 /** Settings from the arguments after `serve`, for hosts with their own command line. Throws PdscopeError. */
@@ -120,7 +140,7 @@ export async function parseServeArgs(args: readonly string[], env: NodeJS.Proces
   // The caller shows what is thrown; commander would print it as well.
   const command = describeServe(new Command('serve')).exitOverride().configureOutput({ writeErr: () => undefined });
   try {
-    command.parse(args, { from: 'user' });
+    command.parse(withPluralFlags(args), { from: 'user' });
   } catch (error) {
     throw new PdscopeError('bad_usage', errorMessage(error).replace(/^error: /u, ''), { cause: error });
   }

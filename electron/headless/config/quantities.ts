@@ -45,3 +45,19 @@ export function parseDemoShape(text: string): DemoShape {
   if (!canServe || Object.values(shape).some((count) => count > 64)) throw problem;
   return shape;
 }
+
+export interface DpSizeAssignment {
+  /** Name (`P0`) or address of the instance. */
+  readonly instance: string;
+  readonly ranks: number;
+}
+
+/** `P0=4`, `10.0.0.1:8100=2`: data-parallel ranks of an instance. Throws PdscopeError `bad_usage`. */
+export function parseDpSize(text: string): DpSizeAssignment {
+  const at = text.lastIndexOf('=');
+  const ranks = /^\d{1,4}$/u.test(text.slice(at + 1)) ? Number(text.slice(at + 1)) : 0;
+  if (at < 1 || ranks < 1 || ranks > 1024) {
+    throw new PdscopeError('bad_usage', `"${text}" gives no instance its ranks; write <instance>=<1 to 1024>, e.g. D0=4 or 10.0.0.2:8200=4.`);
+  }
+  return { instance: text.slice(0, at), ranks };
+}

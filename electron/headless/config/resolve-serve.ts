@@ -1,7 +1,7 @@
 /** Configuration -> what the engine, the control port and the log are started with. Pure. */
 import type { EngineOptions } from '#engine/engine-options.ts';
 import { PdscopeError } from '#shared/errors.ts';
-import type { InstanceSpec, KvEventsConfig } from '#shared/instance.ts';
+import type { InstanceSpec } from '#shared/instance.ts';
 import { ROLE_PREFIX } from '#shared/state.ts';
 import { ROLES, type Role } from '#shared/vocabulary.ts';
 import type { DemoShape } from './quantities.ts';
@@ -29,6 +29,7 @@ export function resolveServe(config: ServeConfig, env: Readonly<Record<string, s
       ...(config.model !== undefined && { model: config.model }),
       ...(config.connector !== undefined && { connector: config.connector }),
       ...(config.policy !== undefined && { policy: config.policy }),
+      protocol: protocolOf(config),
       timeouts: {
         ...(config['connect-timeout'] !== undefined && { connectMs: config['connect-timeout'] }),
         ...(config['headers-timeout'] !== undefined && { headersMs: config['headers-timeout'] }),
@@ -76,29 +77,69 @@ interface NamedSpec {
 
 function instancesOf(config: ServeConfig): InstanceSpec[] {
   const named = ROLES.flatMap((role): readonly NamedSpec[] => (config[role] ?? []).map((instance, index) => namedSpec(role, index, instance)));
-  const assigned = new Map<NamedSpec, KvEventsConfig>();
-  for (const [wanted, kvEvents] of Object.entries(config['kv-events'] ?? {})) {
+  const kvEvents = assignments('kv-events', config['kv-events'], named);
+  const dpSizes = assignments('dp-size', config['dp-size'], named);
+  return named.map((each) => {
+    const events = kvEvents.get(each);
+    const dpSize = dpSizes.get(each);
+    return { ...each.spec, ...(events !== undefined && { kvEvents: events }), ...(dpSize !== undefined && { dpSize }) };
+  });
+}
+
+/** What `<instance>=<value>` options give to which instance. Throws PdscopeError `bad_usage` for a name that fits none or several. */
+function assignments<T>(option: string, given: Readonly<Record<string, T>> | undefined, named: readonly NamedSpec[]): Map<NamedSpec, T> {
+  const assigned = new Map<NamedSpec, T>();
+  for (const [wanted, value] of Object.entries(given ?? {})) {
     const found = named.filter(({ name, spec }) => name.toLowerCase() === wanted.toLowerCase() || sameAddress(spec.url, wanted));
     const [target] = found;
     if (target === undefined || found.length > 1) {
       const known = named.map(({ name, spec }) => `${name} (${spec.url})`).join(', ');
       const problem = target === undefined ? `names no instance given` : 'fits more than one instance; use its name';
-      throw new PdscopeError('bad_usage', `--kv-events ${wanted}: ${problem}. ${known === '' ? 'No instance was given.' : `Instances: ${known}.`}`);
+      throw new PdscopeError('bad_usage', `--${option} ${wanted}: ${problem}. ${known === '' ? 'No instance was given.' : `Instances: ${known}.`}`);
     }
-    assigned.set(target, kvEvents);
+    assigned.set(target, value);
   }
-  return named.map((each) => {
-    const kvEvents = assigned.get(each);
-    return kvEvents === undefined ? each.spec : { ...each.spec, kvEvents };
-  });
+  return assigned;
+}
+
+function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']> {
+  const blockFatal = config['block-fatal'];
+  const reemitStreams = config['reemit-streams'];
+  const encodeStage = config['encode-stage'];
+  const conversationTtlMs = config['conversation-ttl'];
+  const conversations = config['keep-conversations'];
+  const bootstrapPort = config['bootstrap-port'];
+  const moriioHost = config['moriio-host'];
+  const moriioPort = config['moriio-port'];
+  const moriioMode = config['moriio-mode'];
+  return {
+    ...(blockFatal !== undefined && { blockFatal }),
+    ...(reemitStreams !== undefined && { reemitStreams }),
+    ...(encodeStage !== undefined && { encodeStage: encodeStage ? 'auto' : 'off' }),
+    ...(conversationTtlMs !== undefined && { conversationTtlMs }),
+    ...(conversations !== undefined && { conversations }),
+    ...(bootstrapPort !== undefined && { bootstrapPort }),
+    ...(moriioHost !== undefined && { moriioHost }),
+    ...(moriioPort !== undefined && { moriioPort }),
+    ...(moriioMode !== undefined && { moriioMode }),
+  };
 }
 
 function namedSpec(role: Role, index: number, instance: NonNullable<ServeConfig['prefill']>[number]): NamedSpec {
   const { url } = instance;
   const given = 'name' in instance ? instance.name : undefined;
   const kvEvents = 'kv-events' in instance ? instance['kv-events'] : undefined;
+  const dpSize = 'dp-size' in instance ? instance['dp-size'] : undefined;
+  const bootstrapPort = 'bootstrap-port' in instance ? instance['bootstrap-port'] : undefined;
   return {
-    spec: { role, url, ...(given !== undefined && { name: given }), ...(kvEvents !== undefined && { kvEvents }) },
+    spec: {
+      role,
+      url,
+      ...(given !== undefined && { name: given }),
+      ...(kvEvents !== undefined && { kvEvents }),
+      ...(dpSize !== undefined && { dpSize }),
+      ...(bootstrapPort !== undefined && { bootstrapPort }),
+    },
     name: given ?? `${ROLE_PREFIX[role]}${index}`,
   };
 }

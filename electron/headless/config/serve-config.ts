@@ -27,6 +27,9 @@ function written<T>(parse: (text: string) => T) {
 const duration = written(parseDurationMs);
 const port = z.number().int().min(0).max(65_535);
 
+const listeningPort = z.number().int().min(1).max(65_535);
+const dpSize = z.number().int().min(1).max(1024);
+
 const KvEventsInFileSchema = z.union([
   z.string().transform((text, context) => {
     try {
@@ -51,7 +54,13 @@ const KvEventsInFileSchema = z.union([
 
 const InstanceInFileSchema = z.union([
   z.string().min(1).transform((url) => ({ url })),
-  z.strictObject({ url: z.string().min(1), name: z.string().min(1).max(32).optional(), 'kv-events': KvEventsInFileSchema.optional() }),
+  z.strictObject({
+    url: z.string().min(1),
+    name: z.string().min(1).max(32).optional(),
+    'kv-events': KvEventsInFileSchema.optional(),
+    'dp-size': dpSize.optional(),
+    'bootstrap-port': listeningPort.optional(),
+  }),
 ]);
 export type ConfiguredInstance = z.output<typeof InstanceInFileSchema>;
 
@@ -68,6 +77,16 @@ export const ServeConfigSchema = z.strictObject({
   port,
   connector: z.enum(CONNECTORS),
   policy: z.enum(POLICIES),
+  'dp-size': z.record(z.string().min(1), dpSize),
+  'bootstrap-port': listeningPort,
+  'moriio-host': z.string().min(1),
+  'moriio-port': port,
+  'moriio-mode': z.enum(['READ', 'WRITE']),
+  'conversation-ttl': duration,
+  'keep-conversations': z.number().int().min(1).max(1_000_000),
+  'reemit-streams': z.boolean(),
+  'block-fatal': z.boolean(),
+  'encode-stage': z.boolean(),
   'connect-timeout': duration,
   'headers-timeout': duration,
   'idle-timeout': duration,
@@ -95,15 +114,25 @@ export type ServeConfigKey = keyof ServeConfig;
 /** What each key takes, for error messages. */
 export const ALLOWED: Readonly<Record<ServeConfigKey, string>> = {
   model: 'the name of a model',
-  encode: 'a list of addresses (host:port), or of {url, name, kv-events}',
-  prefill: 'a list of addresses (host:port), or of {url, name, kv-events}',
-  decode: 'a list of addresses (host:port), or of {url, name, kv-events}',
-  both: 'a list of addresses (host:port), or of {url, name, kv-events}',
+  encode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
+  prefill: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, bootstrap-port}',
+  decode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
+  both: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
   'kv-events': '<instance>: endpoint[,replay=...,topic=...,ranks=N,bind], or {endpoint, replay, topic, ranks, bind}',
   host: 'an address to listen on',
   port: '0 to 65535 (0 = any free one)',
   connector: CONNECTORS.join(', '),
   policy: POLICIES.join(', '),
+  'dp-size': '<instance>: its data-parallel ranks, 1 to 1024',
+  'bootstrap-port': '1 to 65535',
+  'moriio-host': 'an address to listen on',
+  'moriio-port': '0 to 65535 (0 = any free one)',
+  'moriio-mode': 'READ or WRITE',
+  'conversation-ttl': 'a duration: 450s, 5m',
+  'keep-conversations': '1 to 1000000',
+  'reemit-streams': 'true or false',
+  'block-fatal': 'true or false',
+  'encode-stage': 'true or false',
   'connect-timeout': 'a duration: 500ms, 5s, 10m',
   'headers-timeout': 'a duration: 500ms, 5s, 10m',
   'idle-timeout': 'a duration: 500ms, 5s, 10m',

@@ -21,6 +21,68 @@ describe('serve arguments', () => {
     });
   });
 
+  it("takes the Mooncake proxy's repeated --prefill with bootstrap ports", async () => {
+    const { engine } = await parse('--prefill', 'http://p1:8100', '9000', '--prefill', 'http://p2:8100', 'none', '--prefill', 'http://p3:8100', '--decode', 'http://d1:8200', '--decode', 'http://d2:8200');
+    expect(engine.connector).toBe('mooncake');
+    expect(engine.instances).toEqual([
+      { role: 'prefill', url: 'http://p1:8100', bootstrapPort: 9000 },
+      { role: 'prefill', url: 'http://p2:8100' },
+      { role: 'prefill', url: 'http://p3:8100' },
+      { role: 'decode', url: 'http://d1:8200' },
+      { role: 'decode', url: 'http://d2:8200' },
+    ]);
+    expect((await parse('--prefill', 'p1:8100', '9000', '--decode', 'd1:8200', '--connector', 'nixl')).engine.connector).toBe('nixl');
+  });
+
+  it.each([['--prefiller-hosts', '--prefiller-ports', '--decoder-hosts', '--decoder-ports'], ['--prefiller-host', '--prefiller-port', '--decoder-host', '--decoder-port']])(
+    "takes the multi-turn proxy's %s",
+    async (prefillerHost, prefillerPort, decoderHost, decoderPort) => {
+      const { engine } = await parse('--host', '0.0.0.0', '--port', '8000', prefillerHost, '10.0.0.1', '::1', prefillerPort, '8100', '8101', decoderHost, '10.0.0.2', decoderPort, '8200');
+      expect(engine).toMatchObject({ connector: 'nixl-bidirectional', proxy: { host: '0.0.0.0', port: 8000 } });
+      expect(engine.instances).toEqual([
+        { role: 'prefill', url: '10.0.0.1:8100' },
+        { role: 'prefill', url: '[::1]:8101' },
+        { role: 'decode', url: '10.0.0.2:8200' },
+      ]);
+    },
+  );
+
+  it("fills in the multi-turn proxy's defaults for the side not given", async () => {
+    expect((await parse('--prefiller-ports', '8105')).engine.instances).toEqual([
+      { role: 'prefill', url: 'localhost:8105' },
+      { role: 'decode', url: 'localhost:8200' },
+    ]);
+  });
+
+  it("takes the EPD proxy's lists of URLs", async () => {
+    const { engine } = await parse(
+      '--encode-servers-urls', 'http://e1:8001,http://e2:8001', '--prefill-servers-urls', 'http://p1:8003', '--decode-servers-urls', 'http://d1:8005, http://d2:8006',
+      '--no-rewrite', '--log-requests', '--decode-retries', '3',
+    );
+    expect(engine).toMatchObject({ connector: 'nixl', maxRetries: 3 });
+    expect(engine.instances?.map(({ role, url }) => `${role} ${url}`)).toEqual([
+      'encode http://e1:8001', 'encode http://e2:8001', 'prefill http://p1:8003', 'decode http://d1:8005', 'decode http://d2:8006',
+    ]);
+  });
+
+  it.each(['disable', 'none', ''])('runs encode and aggregated instances when prefill is "%s"', async (disabled) => {
+    const { engine } = await parse('--encode-servers-urls', 'http://e1:8001', '--prefill-servers-urls', disabled, '--decode-servers-urls', 'http://d1:8005');
+    expect(engine.connector).toBe('aggregated');
+    expect(engine.instances).toEqual([{ role: 'encode', url: 'http://e1:8001' }, { role: 'both', url: 'http://d1:8005' }]);
+  });
+
+  it('takes settings of protocols and ranks of instances', async () => {
+    const { engine } = await parse(
+      '--prefill', 'p:1', '--decode', 'd:1', '--dp-size', 'P0=4', '--dp-size', 'd:1=2', '--connector', 'moriio', '--moriio-port', '40000', '--moriio-mode', 'READ',
+      '--conversation-ttl', '5m', '--keep-conversations', '50', '--reemit-streams', '--no-block-fatal', '--no-encode-stage', '--bootstrap-port', '9100',
+    );
+    expect(engine.instances?.map(({ dpSize }) => dpSize)).toEqual([4, 2]);
+    expect(parseEngineOptions({ ...engine, version: 'x', host: 'headless' }).protocol).toEqual({
+      blockFatal: false, reemitStreams: true, encodeStage: 'off', conversationTtlMs: 300_000, conversations: 50, bootstrapPort: 9100,
+      moriioHost: '0.0.0.0', moriioPort: 40_000, moriioMode: 'READ',
+    });
+  });
+
   it('starts empty, on loopback, with defaults the engine accepts', async () => {
     const settings = await parse();
     expect(settings.control).toEqual({ host: '127.0.0.1', port: 7080, allowRemote: false, fixedToken: undefined });
@@ -72,6 +134,16 @@ describe('serve arguments', () => {
     [['--demo', '2P2P1D'], /is not a shape/u],
     [['--kv-events', 'tcp://x:1'], /names no instance/u],
     [['--kv-events', 'P0=tcp://x:1,colour=red'], /"colour=red" is not understood/u],
+    [['--prefill', '9000', 'p:1'], /"9000" stands where an address was expected/u],
+    [['--prefill', 'p:1', '9000', '9001'], /"9001" stands where an address was expected/u],
+    [['--prefill', 'p:1', '70000'], /bootstrap port must be 1 to 65535/u],
+    [['--prefiller-hosts', 'a', 'b', '--prefiller-ports', '1'], /equal number: 2 and 1/u],
+    [['--decoder-ports', 'x'], /whole number from 1 to 65535/u],
+    [['--encode-servers-urls', 'http://e:1'], /must name at least one instance/u],
+    [['--ec-consumer-zmq-addrs', 'tcp://d:1', '--decode-servers-urls', 'http://d:1'], /not supported/u],
+    [['--dp-size', 'P0'], /gives no instance its ranks/u],
+    [['--dp-size', 'P0=0'], /gives no instance its ranks/u],
+    [['--dp-size', 'D7=2', '--decode', 'd:1'], /--dp-size D7: names no instance given/u],
     [['--prefil', 'x'], /unknown option '--prefil'/u],
   ])('refuses %j in words', async (args, message) => {
     await expect(parse(...args)).rejects.toThrow(message);
