@@ -12,6 +12,7 @@ import type { EngineState } from '#shared/state.ts';
 import type { Demo } from './demo.ts';
 import { issuesText } from './engine-options.ts';
 import { viewOf, type EngineParts } from './engine-parts.ts';
+import { instancesNamed, postToInstances } from './fleet/fan-out.ts';
 import type { Instance } from './fleet/instance.ts';
 import { rankEndpoint } from './kv-events/endpoints.ts';
 
@@ -42,6 +43,11 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     if (instance === undefined) throw new PdscopeError('instance_not_found', `There is no instance "${id}" in the fleet.`);
     return instance;
   };
+  const profile = async (action: 'start' | 'stop', ids: readonly InstanceId[] | undefined) => {
+    const { openaiApiKey } = parts.settings;
+    const authorization = openaiApiKey === undefined ? undefined : `Bearer ${openaiApiKey}`;
+    return { answers: await postToInstances(instancesNamed(fleet.list(), ids), `/${action}_profile`, { authorization }) };
+  };
   return {
     'state.get': () => state(),
     'instance.probe': async (spec) => {
@@ -63,8 +69,8 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     },
     'connector.status': () => proxy.connectorStatus(),
     'protocol.set': (change) => proxy.setProtocol(change),
-    'profile.start': () => Promise.reject(new PdscopeError('not_built', 'not built yet')),
-    'profile.stop': () => Promise.reject(new PdscopeError('not_built', 'not built yet')),
+    'profile.start': ({ ids }) => profile('start', ids),
+    'profile.stop': ({ ids }) => profile('stop', ids),
     'findings.list': (filter) => parts.findings.list(filter),
     'findings.dismiss': ({ id }) => {
       parts.findings.dismiss(id);

@@ -61,10 +61,17 @@ function checkKey(expected: string | undefined, given: string | string[] | undef
     const message = 'The instance routes are closed: start pdscope with ADMIN_API_KEY set to open them.';
     throw new ProxyError(503, 'admin_key_not_configured', message);
   }
-  // Digests have one length, so the comparison takes the same time for every wrong key.
-  if (typeof given !== 'string' || !timingSafeEqual(digest(given), digest(expected))) {
-    throw new ProxyError(403, 'invalid_api_key', 'Forbidden: Invalid API Key.');
-  }
+  if (!isSameKey(given, expected)) throw new ProxyError(403, 'invalid_api_key', 'Forbidden: Invalid API Key.');
+}
+
+/** Whether a request carries the admin key; never when none is configured. */
+export function hasAdminKey(expected: string | undefined, req: IncomingMessage): boolean {
+  return expected !== undefined && expected !== '' && isSameKey(req.headers['x-api-key'], expected);
+}
+
+/** Digests have one length, so the comparison takes the same time for every wrong key. */
+function isSameKey(given: string | string[] | undefined, expected: string): boolean {
+  return typeof given === 'string' && timingSafeEqual(digest(given), digest(expected));
 }
 
 function digest(key: string): Buffer {

@@ -24,9 +24,10 @@ import { NO_LINTER, type Linter } from './lint/linter.ts';
 import { ModelsPage } from './models-page.ts';
 import { createPolicy } from './policies/policies.ts';
 import type { Random } from './policies/policy.ts';
+import { handleProfile } from './profile-routes.ts';
 import { ProxyError } from './proxy-error.ts';
 import { sendError, sendJson } from './respond.ts';
-import { healthPage, statusPage } from './status-pages.ts';
+import { healthcheckPage, healthPage, statusPage } from './status-pages.ts';
 import { DEFAULT_TIMEOUTS, type ProxyTimeouts } from './timeouts.ts';
 
 export interface ProxyOptions {
@@ -272,7 +273,8 @@ class ProxyServer implements Proxy {
 
   #createRoutes(): ReadonlyMap<string, Partial<Record<Method, Handler>>> {
     const { scheduler, admin, openaiApiKey, version } = this.#options;
-    const names = (): { connector: ConnectorName; policy: PolicyName; version: string } => ({ connector: this.connector, policy: this.policy, version });
+    const inForce = () => ({ connector: this.#connector, policy: this.policy, version });
+    const profile = { scheduler, adminApiKey: admin.apiKey, openaiApiKey };
     const modes = () => ({ connector: this.#connector, policy: this.#policy, settings: this.#protocol });
     return new Map<string, Partial<Record<Method, Handler>>>([
       [API_PATHS.completions, { POST: (req, res) => this.#inference.handle('completions', req, res, modes()) }],
@@ -283,12 +285,15 @@ class ProxyServer implements Proxy {
         '/health',
         {
           GET: (_req, res) => {
-            const { isHealthy, json } = healthPage(scheduler, names());
+            const { isHealthy, json } = healthPage(scheduler, inForce());
             sendJson(res, isHealthy ? 200 : 503, json);
           },
         },
       ],
-      ['/status', { GET: (_req, res) => sendJson(res, 200, statusPage(scheduler, names())) }],
+      ['/status', { GET: (_req, res) => sendJson(res, 200, statusPage(scheduler, inForce())) }],
+      ['/healthcheck', { GET: (_req, res) => sendJson(res, 200, healthcheckPage(scheduler)) }],
+      ['/start_profile', { POST: (req, res) => handleProfile('start', profile, req, res) }],
+      ['/stop_profile', { POST: (req, res) => handleProfile('stop', profile, req, res) }],
       ['/instances/add', { POST: (req, res) => handleAdmin('add', admin, req, res) }],
       ['/instances/remove', { POST: (req, res) => handleAdmin('remove', admin, req, res) }],
       [

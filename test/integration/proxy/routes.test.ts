@@ -232,7 +232,7 @@ test('connector and policy are switched for new requests', async () => {
   await using prefill = await startUpstream(json('{"choices":[],"kv_transfer_params":{"remote_engine_id":"e"}}'));
   await using decode = await startUpstream(json({ ok: 1 }));
   await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin, decode.origin] });
-  harness.proxy.setConnector('nixl');
+  await harness.proxy.setConnector('nixl');
   harness.proxy.setPolicy('least-in-flight');
   await post(`${harness.origin}${CHAT}`, CHAT_BODY);
   expect([harness.proxy.connector, harness.proxy.policy]).toEqual(['nixl', 'least-in-flight']);

@@ -145,6 +145,8 @@ export interface Connector {
   /** Another one took over; requests that run keep working. */
   deactivate?(): Promise<void>;
   status(): ConnectorStatus;
+  /** What the reference proxy of this protocol tells on its health route, in its names. Default: nothing. */
+  healthFields?(): Readonly<Record<string, number | string>>;
   /** Frees what the connector holds outside requests. */
   close?(): Promise<void>;
 }
