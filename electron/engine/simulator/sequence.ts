@@ -25,6 +25,7 @@ export interface SequenceListener {
 /** A media item inside the prompt. */
 export interface MediaItem {
   readonly hash: string;
+  readonly modality: 'image' | 'audio' | 'video';
   /** Index of its first placeholder token. */
   readonly start: number;
   readonly length: number;

@@ -12,10 +12,16 @@ export const SPECIAL_TOKENS = {
   '<|vision_start|>': 151652,
   '<|vision_end|>': 151653,
   '<|image_pad|>': 151655,
+  '<think>': 151667,
+  '</think>': 151668,
 } as const;
 
 /** Ends a generated answer. */
 export const EOS_TOKEN = SPECIAL_TOKENS['<|im_end|>'];
+/** Opens reasoning; stands at the end of a prompt whose template opened it. */
+export const THINK_TOKEN = SPECIAL_TOKENS['<think>'];
+/** Ends reasoning; the answer follows. */
+export const THINK_END_TOKEN = SPECIAL_TOKENS['</think>'];
 /** One placeholder position of a media item. */
 export const MEDIA_TOKEN = SPECIAL_TOKENS['<|image_pad|>'];
 /** Ids at or above this do not exist. */
@@ -54,10 +60,11 @@ for (let digits = 1; digits <= MAX_RUN; digits += 1) {
   for (let value = 0; value < 10 ** digits; value += 1) define(String(value).padStart(digits, '0'));
 }
 
+const SPACE = tokenId(' ');
 const specials = new Map<string, number>(Object.entries(SPECIAL_TOKENS));
 const specialTexts = new Map<number, string>([...specials].map(([text, id]) => [id, text]));
 
-const SPLIT = /<\|[a-z_]+\|>| ?[A-Za-z]+|\d{1,3}|\n\n|\n|": "|", "|\{"|"\}|[.,!?:; ]|[^]/gu;
+const SPLIT = /<\|[a-z_]+\|>|<\/?think>| ?[A-Za-z]+|\d{1,3}|\n\n|\n|": "|", "|\{"|"\}|[.,!?:; ]|[^]/gu;
 
 function pushBytes(text: string, out: number[]): void {
   for (const byte of Buffer.from(text, 'utf8')) out.push(byte);
@@ -85,7 +92,10 @@ export function encodeText(text: string): number[] {
   const out: number[] = [];
   for (const [piece] of text.matchAll(SPLIT)) {
     const known = ids.get(piece) ?? specials.get(piece);
+    const word = piece.startsWith(' ') ? ids.get(piece.slice(1)) : undefined;
     if (known !== undefined) out.push(known);
+    // What the simulated model writes at the start of a sentence, so that its answers come back as the tokens they were.
+    else if (word !== undefined) out.push(SPACE, word);
     else if (/^ ?[A-Za-z]/u.test(piece)) pushLetters(piece, out);
     else pushBytes(piece, out);
   }
