@@ -2,6 +2,7 @@
 import type { LegFacts } from '../telemetry/trace.ts';
 import { errorIn, factsOfObject, isErrorBody } from './answer-facts.ts';
 import type { LegAnswer } from './connectors/connector.ts';
+import type { RawHeaders } from './headers.ts';
 import { scanMembers } from './json-members.ts';
 import { Leg, type LegOwner, type LegSetup } from './leg.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
@@ -17,6 +18,7 @@ export class CallLeg extends Leg {
   #reject!: (error: ProxyError) => void;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
+  #rawHeaders: RawHeaders = [];
 
   constructor(owner: LegOwner, setup: LegSetup) {
     super(owner, setup);
@@ -26,8 +28,8 @@ export class CallLeg extends Leg {
     });
   }
 
-  protected override onHead(): void {
-    // The body decides.
+  protected override onHead(rawHeaders: RawHeaders): void {
+    this.#rawHeaders = rawHeaders;
   }
 
   protected override onBody(chunk: Buffer): void {
@@ -58,7 +60,7 @@ export class CallLeg extends Leg {
     }
     this.owner.answered(this.request, facts);
     this.settle('ok');
-    this.#resolve({ body, members, facts });
+    this.#resolve({ rawHeaders: this.#rawHeaders, body, members, facts });
   }
 
   protected override onFailure(error: ProxyError): void {

@@ -91,7 +91,8 @@ export class Exchange implements LegContext, LegOwner {
       prefer !== undefined && candidates.includes(prefer)
         ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
         : policy.choose(candidates, kind);
-    const rank = options.rank ?? (this.request.headers[RANK_HEADER] === undefined ? chooseRank(chosen) : undefined);
+    const pinned = prefer === undefined || chosen === prefer ? options.rank : undefined;
+    const rank = pinned ?? (this.request.headers[RANK_HEADER] === undefined ? chooseRank(chosen) : undefined);
     this.trace.decided({
       kind,
       policy: policy.name,

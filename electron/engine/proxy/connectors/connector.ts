@@ -69,12 +69,13 @@ export interface LegEnd {
 export interface ChooseOptions {
   /** Wins when it may take the leg. */
   readonly prefer?: Instance;
-  /** Pins the rank; default: the least busy one of the instance chosen. */
+  /** Pins the rank; with `prefer`, only when that one is chosen. Default: the least busy one of the instance chosen. */
   readonly rank?: number;
 }
 
 /** A whole answer in memory: status 2xx and a JSON object, or the call threw. */
 export interface LegAnswer {
+  readonly rawHeaders: RawHeaders;
   readonly body: Buffer;
   readonly members: readonly JsonMember[];
   readonly facts: LegFacts;
