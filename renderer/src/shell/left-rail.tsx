@@ -5,6 +5,7 @@ import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useConnection } from '../transport/transport-context.tsx';
 import type { ConnectionState } from '../transport/transport.ts';
 import { formatCompact, formatRate } from '../ui/format.ts';
+import { SEVERITY_SHAPE } from '../ui/severity-mark.tsx';
 import { StateMark, type Tone } from '../ui/state-mark.tsx';
 import { formatHash, switchView } from '../url/url-state.ts';
 import { useUrlState } from '../url/use-url-state.ts';
@@ -19,6 +20,7 @@ export function LeftRail(): ReactElement {
     'kv-events': engine === undefined ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
     instances: engine === undefined ? undefined : formatCompact(engine.instances.length),
     findings: engine === undefined ? undefined : openFindings(engine.findings),
+    findingsTone: engine === undefined ? undefined : findingsTone(engine.findings),
     overview: undefined,
     isSimulated: engine !== undefined && (engine.simulation !== undefined || engine.instances.some((instance) => instance.isSimulated)),
   }));
@@ -42,7 +44,7 @@ export function LeftRail(): ReactElement {
               }}
             >
               <span>{VIEW_TITLES[view]}</span>
-              <span className={classes.railFigure}>{figures[view]}</span>
+              <span className={classes.railFigure} data-tone={view === 'findings' ? figures.findingsTone : undefined}>{figures[view]}</span>
             </a>
           </li>
         ))}
@@ -60,10 +62,15 @@ export function LeftRail(): ReactElement {
   );
 }
 
-/** Errors and warnings that nobody dismissed; nothing when there are none: a quiet rail is a good rail. */
-function openFindings({ open }: FindingsSummary): string | undefined {
-  const count = open.error + open.warning;
-  return count === 0 ? undefined : formatCompact(count);
+/** Errors and warnings that nobody dismissed, with the shape of the worst; nothing when there are none: quiet is good. */
+function openFindings(summary: FindingsSummary): string | undefined {
+  const tone = findingsTone(summary);
+  return tone === undefined ? undefined : `${SEVERITY_SHAPE[tone]} ${formatCompact(summary.open.error + summary.open.warning)}`;
+}
+
+function findingsTone({ open }: FindingsSummary): 'error' | 'warning' | undefined {
+  if (open.error > 0) return 'error';
+  return open.warning > 0 ? 'warning' : undefined;
 }
 
 const PHASE_MARKS: Readonly<Record<ConnectionState['phase'], readonly [Tone, string]>> = {

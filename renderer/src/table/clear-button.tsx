@@ -7,7 +7,7 @@ import { InlineConfirm } from '../ui/inline-confirm.tsx';
 import { Message } from '../ui/message.tsx';
 
 /** Forgets the engine's history of a list; asks once. */
-export function ClearButton({ operation }: { readonly operation: Extract<OperationName, 'requests.clear' | 'kv.clear'> }): ReactElement {
+export function ClearButton({ operation }: { readonly operation: Extract<OperationName, 'requests.clear' | 'kv.clear' | 'findings.clear'> }): ReactElement {
   const clear = useOperation(operation);
   const [isAsking, setAsking] = useState(false);
   const { title, summary } = OPERATION_INFO[operation];

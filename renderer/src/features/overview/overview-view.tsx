@@ -11,6 +11,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { useConnection } from '../../transport/transport-context.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { FleetStats } from './fleet-stats.tsx';
+import { FindingsSection } from './findings-section.tsx';
 import { InstanceTable } from './instance-table.tsx';
 import classes from './overview.module.css';
 import { Topology } from './topology.tsx';
@@ -61,6 +62,7 @@ function OverviewBody({ engine, windowMin }: { readonly engine: EngineState; rea
           <Topology engine={engine} />
           {engine.totals.received === 0 && <NoTraffic engine={engine} />}
           <InstanceTable engine={engine} windowMin={windowMin} />
+          <FindingsSection nowUnixMs={engine.nowUnixMs} />
           <Suspense fallback={<div className={classes.chartPlaceholder} />}>
             <LatencySection windowMin={windowMin} />
           </Suspense>

@@ -4,7 +4,7 @@ import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { RecordIdSchema } from '#shared/ids.ts';
 import type { RequestDetail, RequestRow } from '#shared/request.ts';
 import { useTransport } from '../../transport/transport-context.tsx';
-import { ThrottledLoader } from './throttled-loader.ts';
+import { ThrottledLoader } from '../../transport/throttled-loader.ts';
 
 const LEAST_INTERVAL_MS = 400;
 /** How often a running request that is not in the list is looked at, ms. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ThrottledLoader } from '../../../renderer/src/features/requests/throttled-loader.ts';
+import { ThrottledLoader } from '../../../renderer/src/transport/throttled-loader.ts';
 
 describe('ThrottledLoader', () => {
   beforeEach(() => {
