@@ -52,6 +52,8 @@ export interface EngineGauges {
   readonly kvUsage?: number;
   readonly blockSize?: number;
   readonly gpuBlocks?: number;
+  /** Data-parallel ranks, when the `engine` labels count up from 0 and there are several. */
+  readonly dpRanks?: number;
   /** Token-weighted, between the last two scrapes that saw queries; 0..1. */
   readonly prefixHitRate?: number;
   readonly externalHitRate?: number;

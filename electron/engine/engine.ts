@@ -126,7 +126,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, proxy, gauges, demo };
 }
 
-/** KV streams come and go with their instances. */
+/** KV streams come and go with their instances, one per data-parallel rank. */
 function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logger: Logger): void {
   fleet.onAdded((instance) => {
     if (instance.kvEvents === undefined) return;
@@ -140,6 +140,9 @@ function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logg
   fleet.onRemoved((instance) => {
     kvEvents.detach(instance.id);
     telemetry.forget(instance.id);
+  });
+  fleet.onChanged(({ id, kvEvents: config, dpSize }) => {
+    if (config !== undefined && dpSize > 1) kvEvents.extend(id, dpSize);
   });
   const { model } = settings;
   if (model === undefined) return;

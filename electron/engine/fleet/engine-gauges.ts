@@ -80,6 +80,7 @@ export class GaugeReducer {
       ...named('kvUsage', kvUsage(byName, cache.blocksByEngine)),
       ...named('blockSize', cache.blockSize),
       ...named('gpuBlocks', cache.gpuBlocks),
+      ...named('dpRanks', dpRanks(byName)),
       ...named('prefixHitRate', this.#prefixHitRate),
       ...named('externalHitRate', this.#externalHitRate),
       ...named('promptTokensPerSecond', rate(PROMPT_TOKENS)),
@@ -146,6 +147,14 @@ function sum(byName: ByName, name: string, where: Readonly<Record<string, string
     total = (total ?? 0) + sample.value;
   }
   return total;
+}
+
+/** Labels that do not begin at 0 are one rank of a larger engine, each with an address of its own. */
+function dpRanks(byName: ByName): number | undefined {
+  const engines = new Set((byName.get(RUNNING) ?? []).map((sample) => sample.labels['engine']));
+  if (engines.size < 2) return undefined;
+  for (let rank = 0; rank < engines.size; rank += 1) if (!engines.has(String(rank))) return undefined;
+  return engines.size;
 }
 
 function ratio(part: number | undefined, whole: number | undefined): number | undefined {

@@ -16,6 +16,7 @@ import type { BreakerOptions } from './breaker.ts';
 import type { FleetOptions } from './fleet-options.ts';
 import type { Instance } from './instance.ts';
 import { InstanceMonitor, type MonitorSettings } from './instance-monitor.ts';
+import { applyFindings, okHealth, watchEvents } from './instance-watch.ts';
 import { refuseTaken, refuseUnfit, toProbeResult } from './join-rules.ts';
 import { Limiter } from './limiter.ts';
 import { DEFAULT_LEG_TIMEOUTS, ManagedInstance, type LegTimeouts } from './managed-instance.ts';
@@ -27,12 +28,6 @@ import { countRank } from './ranks.ts';
 
 type Listener = (instance: Instance) => void;
 
-/** Health checks that may time out before an instance counts as down: a busy engine may answer late once. */
-const TIMEOUT_STRIKES = 2;
-/** Failed scrapes after which the last gauges are too old to show. */
-const STALE_SCRAPES = 5;
-/** A restart between two checks shows only in models and version: these are asked again with every n-th check. */
-const REPROBE_CHECKS = 10;
 const PROMPT_LANE = 64;
 const SUSPECT_LANE = 32;
 
@@ -144,7 +139,7 @@ export class Fleet implements LegScheduler, FleetRoster {
       // Others may have joined meanwhile.
       refuseTaken(origin, spec, this.list());
       const instance = this.#join(origin, spec);
-      this.#applyFindings(instance, findings);
+      applyFindings(instance, findings);
       instance.health = findings.isHealthy ? okHealth(mismatch) : { kind: 'bad', problem: findings.problem ?? 'unhealthy' };
       this.#announce(instance);
       return instance;
@@ -177,7 +172,8 @@ export class Fleet implements LegScheduler, FleetRoster {
   }
 
   recheck(id: InstanceId): void {
-    this.#monitors.get(id)?.kick();
+    const instance = this.#instances.get(id);
+    if (instance !== undefined) this.#checkNow(instance);
   }
 
   // Changing
@@ -247,7 +243,7 @@ export class Fleet implements LegScheduler, FleetRoster {
         this.#notify(managed);
       }
       // A failed leg is news about health: ask now instead of at the next turn.
-      this.#monitors.get(managed.id)?.kick();
+      this.#checkNow(managed);
     }
     if (managed.inFlight === 0 && managed.mode.kind === 'draining') this.#finishDrain(managed);
   }
@@ -263,6 +259,12 @@ export class Fleet implements LegScheduler, FleetRoster {
   }
 
   // Inside
+
+  /** Health, models, version and engine id. */
+  #checkNow(instance: ManagedInstance): void {
+    instance.wantsProbe = true;
+    this.#monitors.get(instance.id)?.kick();
+  }
 
   #probe(origin: string): Promise<ProbeFindings> {
     const { dispatcher, headers, timeoutMs } = this.#monitorSettings;
@@ -332,47 +334,13 @@ export class Fleet implements LegScheduler, FleetRoster {
   }
 
   #monitor(instance: ManagedInstance): InstanceMonitor {
-    let checks = 0;
-    return new InstanceMonitor(instance.origin, this.#monitorSettings, {
-      needsProbe: () => {
-        checks += 1;
-        return instance.health.kind !== 'ok' || checks % REPROBE_CHECKS === 0;
-      },
-      probed: (findings) => {
-        // What a healthy instance is known to be does not get lost to one failed question.
-        if (instance.health.kind === 'ok' && findings.problem !== undefined) return;
-        this.#applyFindings(instance, findings);
-        const others = this.list().filter((other) => other !== instance);
-        instance.health = okHealth(modelMismatch(findings.models, others) ?? findings.problem);
-      },
-      healthy: (startedAtMs) => {
-        if (instance.circuit.checked(startedAtMs)) {
-          this.#logger.info({ instance: instance.id }, 'breaker closed');
-          this.#notify(instance);
-        }
-        this.#refresh(instance);
-      },
-      unhealthy: (problem, isTimeout, strikes) => {
-        if (isTimeout && strikes < TIMEOUT_STRIKES && instance.health.kind === 'ok') return;
-        instance.health = { kind: 'bad', problem };
-        this.#refresh(instance);
-      },
-      scraped: (gauges) => {
-        instance.gauges = gauges;
-        instance.scrapeError = undefined;
-      },
-      scrapeFailed: (problem, strikes) => {
-        instance.scrapeError = problem;
-        if (strikes >= STALE_SCRAPES) instance.gauges = undefined;
-      },
+    const events = watchEvents(instance, {
+      logger: this.#logger,
+      others: () => this.list().filter((other) => other !== instance),
+      refresh: () => this.#refresh(instance),
+      changed: () => this.#notify(instance),
     });
-  }
-
-  #applyFindings(instance: ManagedInstance, findings: ProbeFindings): void {
-    instance.isSimulated = findings.isSimulated;
-    instance.models = findings.models;
-    instance.maxModelLen = findings.maxModelLen;
-    instance.version = findings.version;
+    return new InstanceMonitor(instance.origin, this.#monitorSettings, events);
   }
 
   #refresh(instance: ManagedInstance): void {
@@ -414,8 +382,4 @@ function fits(role: Role, kind: LegKind): boolean {
 function listen(listeners: Set<Listener>, listener: Listener): () => void {
   listeners.add(listener);
   return () => void listeners.delete(listener);
-}
-
-function okHealth(note: string | undefined): ManagedInstance['health'] {
-  return { kind: 'ok', ...(note !== undefined && { note }) };
 }

@@ -29,7 +29,7 @@ export function refuseUnfit(findings: ProbeFindings, fleet: readonly Instance[],
 
 /** What probing says to a person, with the fleet's own objections. */
 export function toProbeResult(findings: ProbeFindings, role: Role, fleet: readonly Instance[]): ProbeResult {
-  const { failure: _failure, connectFailure: _connectFailure, isSimulated: _isSimulated, ...result } = findings;
+  const { failure: _failure, connectFailure: _connectFailure, isSimulated: _isSimulated, server: _server, ...result } = findings;
   const duplicate = findDuplicate(findings.url, role, fleet);
   if (duplicate !== undefined) return { ...result, problem: duplicateText(duplicate), canForce: false };
   if (result.problem !== undefined) return result;

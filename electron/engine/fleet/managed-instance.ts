@@ -80,6 +80,8 @@ export class ManagedInstance implements Instance {
   mode: Mode = { kind: 'active' };
   health: Health = { kind: 'unknown' };
   isRemoved = false;
+  /** The next check asks for everything, because something hints at a restart. */
+  wantsProbe = false;
 
   constructor(init: ManagedInstanceInit) {
     this.id = init.id;

@@ -1,5 +1,5 @@
 /**
- * Asks one address what it is: `/health`, `/v1/models`, `/version`. Answers facts and, where it cannot join, the
+ * Asks one address what it is: `/health`, `/v1/models`, `/version`, `/server_info`. Answers facts and, where it cannot join, the
  * reason in words. Knows nothing of the fleet: duplicates and other models are the fleet's questions.
  * Endpoints: vLLM `vllm/entrypoints/launchers/api_server/routers.py`; `/version` may be missing elsewhere.
  */
@@ -9,6 +9,7 @@ import { PdscopeError } from '#shared/errors.ts';
 import type { ProbeResult } from '#shared/operations.ts';
 import { describeConnectError, type ConnectFailure } from './connect-error.ts';
 import { headerValue, httpGet, type GetAnswer } from './http-get.ts';
+import { readServerInfo, type ServerFacts } from './server-info.ts';
 
 export interface ProbeOptions {
   readonly dispatcher: Dispatcher;
@@ -27,6 +28,8 @@ export interface ProbeFindings extends ProbeResult {
   readonly connectFailure?: ConnectFailure;
   /** The answers carried `x-pdscope-simulated: 1`. */
   readonly isSimulated: boolean;
+  /** Absent when the engine does not run in development mode. */
+  readonly server?: ServerFacts;
 }
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -52,7 +55,7 @@ export async function probeOrigin(origin: string, options: ProbeOptions): Promis
     };
   }
   const roundTripMs = performance.now() - startedMs;
-  const [models, version] = await Promise.all([readModels(origin, options), readVersion(origin, options)]);
+  const [models, version, server] = await Promise.all([readModels(origin, options), readVersion(origin, options), readServerInfo(origin, options)]);
   const problem = judgeHealth(origin, health) ?? models.problem;
   return {
     url: origin,
@@ -62,6 +65,7 @@ export async function probeOrigin(origin: string, options: ProbeOptions): Promis
     roundTripMs,
     isSimulated: headerValue(health.headers, 'x-pdscope-simulated') === '1',
     ...(version !== undefined && { version }),
+    ...(server !== undefined && { server }),
     ...(models.maxModelLen !== undefined && { maxModelLen: models.maxModelLen }),
     ...(problem !== undefined && { problem: problem.text, failure: problem.failure }),
     canForce: problem?.canForce ?? false,

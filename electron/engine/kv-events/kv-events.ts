@@ -5,7 +5,7 @@
  * Filling gaps by replay, the index by content and cache analytics are left to what builds on this: `onGap` reports
  * every missing range, `replay-client.ts` asks for it, and the decoder is pure.
  */
-import { PdscopeError } from '#shared/errors.ts';
+import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
 import type { KvRow, KvStreamView } from '#shared/kv.ts';
@@ -37,6 +37,11 @@ export interface KvEventsOptions {
   readonly onGap?: (stream: StreamId, gap: GapRange) => void;
 }
 
+interface AttachedInstance {
+  readonly id: InstanceId;
+  readonly name: string;
+}
+
 const MIB = 1024 * 1024;
 
 export class KvEvents {
@@ -48,7 +53,7 @@ export class KvEvents {
   readonly #store: BlockStore;
   readonly #pump: DecodePump;
   readonly #intake = new IntakeTurn();
-  readonly #streams = new Map<InstanceId, readonly KvStream[]>();
+  readonly #streams = new Map<InstanceId, { readonly instance: AttachedInstance; readonly config: KvEventsConfig; readonly streams: KvStream[] }>();
   readonly #closing = new Set<Promise<void>>();
   /** Dropped messages of streams that are gone. */
   #droppedBefore = 0;
@@ -70,34 +75,58 @@ export class KvEvents {
    * Opens the streams of an instance; replaces those it had. A socket that cannot be made shows as state `failed`.
    * @throws PdscopeError `kv_endpoint_invalid` when the endpoint cannot be right for one of the ranks; nothing is opened then.
    */
-  attach(instance: { readonly id: InstanceId; readonly name: string }, config: KvEventsConfig): void {
+  attach(instance: AttachedInstance, config: KvEventsConfig): void {
     const endpoints = Array.from({ length: config.ranks }, (_, rank) => rankEndpoint(config.endpoint, rank, config.mode));
     this.detach(instance.id);
-    const streams = endpoints.map((endpoint, rank) => {
-      const id = streamId(instance.id, rank);
-      return new KvStream({
-        identity: { id, instance: instance.id, instanceName: instance.name, rank },
-        endpoint,
-        mode: config.mode,
-        topic: config.topic,
-        pump: this.#pump,
-        intake: this.#intake,
-        log: this.#rows,
-        store: this.#store,
-        onGap: (gap) => this.#options.onGap?.(id, gap),
-        onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),
-      });
-    });
-    this.#streams.set(instance.id, streams);
+    const streams = endpoints.map((endpoint, rank) => this.#create(instance, config, { rank, endpoint }));
+    this.#streams.set(instance.id, { instance, config, streams });
     for (const stream of streams) stream.open();
+  }
+
+  /**
+   * Opens streams of further ranks of an attached instance, once it is known to have `ranks` of them; those there are
+   * stay as they are. A rank whose endpoint cannot be made is logged and left out.
+   */
+  extend(id: InstanceId, ranks: number): void {
+    const attached = this.#streams.get(id);
+    if (attached === undefined) return;
+    const { instance, config, streams } = attached;
+    for (let rank = streams.length; rank < ranks; rank += 1) {
+      let endpoint: string;
+      try {
+        endpoint = rankEndpoint(config.endpoint, rank, config.mode);
+      } catch (error) {
+        this.#logger.warn({ instance: id, rank, problem: errorMessage(error) }, 'KV events of a rank cannot be subscribed to');
+        return;
+      }
+      const stream = this.#create(instance, config, { rank, endpoint });
+      streams.push(stream);
+      stream.open();
+    }
+  }
+
+  #create(instance: AttachedInstance, { mode, topic }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
+    const id = streamId(instance.id, rank);
+    return new KvStream({
+      identity: { id, instance: instance.id, instanceName: instance.name, rank },
+      endpoint,
+      mode,
+      topic,
+      pump: this.#pump,
+      intake: this.#intake,
+      log: this.#rows,
+      store: this.#store,
+      onGap: (gap) => this.#options.onGap?.(id, gap),
+      onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),
+    });
   }
 
   /** Closes the streams of an instance and forgets its blocks; its rows stay. Nothing happens when it has none. */
   detach(id: InstanceId): void {
-    const streams = this.#streams.get(id);
-    if (streams === undefined) return;
+    const attached = this.#streams.get(id);
+    if (attached === undefined) return;
     this.#streams.delete(id);
-    for (const stream of streams) {
+    for (const stream of attached.streams) {
       this.#droppedBefore += stream.dropped;
       const closed = stream.close().finally(() => this.#closing.delete(closed));
       this.#closing.add(closed);
@@ -110,7 +139,7 @@ export class KvEvents {
 
   /** Streams of an instance, by rank. */
   streamsOf(id: InstanceId): readonly StreamId[] {
-    return this.#streams.get(id)?.map((stream) => stream.identity.id) ?? [];
+    return this.#streams.get(id)?.streams.map((stream) => stream.identity.id) ?? [];
   }
 
   /**
@@ -137,6 +166,6 @@ export class KvEvents {
   }
 
   #all(): KvStream[] {
-    return Array.from(this.#streams.values()).flat();
+    return Array.from(this.#streams.values(), ({ streams }) => streams).flat();
   }
 }

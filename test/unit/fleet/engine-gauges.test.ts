@@ -13,11 +13,21 @@ const SINGLE = {
 };
 
 describe('golden pages', () => {
+  it.each([
+    ['two ranks behind one address', ['0', '1'], 2],
+    ['one rank', ['0'], undefined],
+    ['one rank of a larger engine with an address of its own', ['3'], undefined],
+    ['ranks of another node, whose numbers the header would not take', ['2', '3'], undefined],
+  ])('counts ranks: %s', (_name, engines, expected) => {
+    const text = engines.map((engine) => `vllm:num_requests_running{engine="${engine}"} 1\n`).join('');
+    expect(new GaugeReducer().reduce(parse(text), { monotonicMs: 0, unixMs: 0 }).dpRanks).toBe(expected);
+  });
+
   it('sums over the engines of one server', () => {
     const gauges = new GaugeReducer().reduce(parse(golden('vllm-metrics.txt')), at(0));
     expect(gauges).toEqual({
       scrapedAtUnixMs: 1_800_000_000_000, running: 35, waiting: 10, waitingDeferred: 4, kvUsage: expect.closeTo(0.445, 12) as number,
-      blockSize: 16, gpuBlocks: 54_816, preemptions: 8,
+      blockSize: 16, dpRanks: 2, gpuBlocks: 54_816, preemptions: 8,
       promptTokensBySource: { localCompute: 240, localCacheHit: 222_272, externalKvTransfer: 450_508 },
       nixlExpired: 2, nixlFailedTransfers: 2,
     });

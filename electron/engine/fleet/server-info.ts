@@ -1,0 +1,89 @@
+/**
+ * What an engine says about its own configuration: `GET /server_info?config_format=json`, which only engines in
+ * development mode (VLLM_SERVER_DEV_MODE=1) answer. Everything is optional and none of it is trusted to be there.
+ * Fields: vllm/config/{parallel,cache,kv_transfer}.py.
+ */
+import { z } from 'zod';
+import type { TransferFacts } from '#shared/instance.ts';
+import { httpGet } from './http-get.ts';
+import type { ProbeOptions } from './probe.ts';
+
+export interface ServerFacts {
+  readonly transfer: TransferFacts;
+  /** Ranks that X-data-parallel-rank may name at this address. */
+  readonly dpSize?: number;
+}
+
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+
+const text = z.string().min(1).max(1024).optional().catch(undefined);
+const size = z.number().int().min(1).max(65_536).optional().catch(undefined);
+const flag = z.boolean().optional().catch(undefined);
+
+const ConfigSchema = z.object({
+  cache_config: z.object({ block_size: size }).optional().catch(undefined),
+  parallel_config: z
+    .object({
+      tensor_parallel_size: size,
+      pipeline_parallel_size: size,
+      data_parallel_size: size,
+      data_parallel_size_local: size,
+      data_parallel_external_lb: flag,
+      data_parallel_hybrid_lb: flag,
+    })
+    .optional()
+    .catch(undefined),
+  kv_transfer_config: z
+    .object({
+      kv_connector: text,
+      engine_id: text,
+      kv_role: text,
+      kv_load_failure_policy: text,
+      kv_connector_extra_config: z.record(z.string(), z.unknown()).optional().catch(undefined),
+    })
+    .nullish()
+    .catch(undefined),
+});
+
+/** undefined when the engine does not tell. Never rejects. */
+export async function readServerInfo(origin: string, options: ProbeOptions): Promise<ServerFacts | undefined> {
+  try {
+    const answer = await httpGet(`${origin}/server_info?config_format=json`, { ...options, maxBytes: MAX_ANSWER_BYTES });
+    return answer.status === 200 ? serverFactsOf(JSON.parse(answer.text)) : undefined;
+  } catch {
+    // Optional: most engines do not run in development mode, and other servers answer anything here.
+    return undefined;
+  }
+}
+
+/** Reads the body of `/server_info`; undefined when it is not one. */
+export function serverFactsOf(body: unknown): ServerFacts | undefined {
+  const parsed = ConfigSchema.safeParse(configIn(body));
+  if (!parsed.success) return undefined;
+  const { cache_config: cache, parallel_config: parallel, kv_transfer_config: transfer } = parsed.data;
+  const dpSize = dpSizeOf(parallel);
+  const facts: { -readonly [K in keyof TransferFacts]: TransferFacts[K] } = {};
+  if (transfer?.kv_connector !== undefined) facts.kvConnector = transfer.kv_connector;
+  if (transfer?.kv_role !== undefined) facts.kvRole = transfer.kv_role;
+  if (transfer?.engine_id !== undefined) facts.engineId = transfer.engine_id;
+  if (transfer?.kv_load_failure_policy !== undefined) facts.loadFailurePolicy = transfer.kv_load_failure_policy;
+  if (transfer?.kv_connector_extra_config !== undefined) facts.extraConfig = transfer.kv_connector_extra_config;
+  if (parallel?.tensor_parallel_size !== undefined) facts.tpSize = parallel.tensor_parallel_size;
+  if (parallel?.pipeline_parallel_size !== undefined) facts.ppSize = parallel.pipeline_parallel_size;
+  if (cache?.block_size !== undefined) facts.blockSize = cache.block_size;
+  if (Object.keys(facts).length === 0 && dpSize === undefined) return undefined;
+  return { transfer: facts, ...(dpSize !== undefined && { dpSize }) };
+}
+
+function configIn(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || !('vllm_config' in body)) return undefined;
+  return body.vllm_config;
+}
+
+/** The header's range: all ranks behind one internal balancer, the local ones in hybrid mode, one in external mode. */
+function dpSizeOf(parallel: z.output<typeof ConfigSchema>['parallel_config']): number | undefined {
+  if (parallel === undefined) return undefined;
+  if (parallel.data_parallel_external_lb === true) return 1;
+  if (parallel.data_parallel_hybrid_lb === true) return parallel.data_parallel_size_local ?? parallel.data_parallel_size;
+  return parallel.data_parallel_size;
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { serverFactsOf } from '#engine/fleet/server-info.ts';
+
+const CONFIG = {
+  cache_config: { block_size: 16 },
+  parallel_config: { tensor_parallel_size: 2, pipeline_parallel_size: 1, data_parallel_size: 4 },
+  kv_transfer_config: {
+    kv_connector: 'NixlConnector', engine_id: 'e-1', kv_role: 'kv_producer', kv_load_failure_policy: 'fail', kv_connector_extra_config: { bidirectional_kv_xfer: true },
+  },
+};
+
+describe('/server_info', () => {
+  it('gives the facts of the transfer and the ranks', () => {
+    expect(serverFactsOf({ vllm_config: CONFIG })).toEqual({
+      dpSize: 4,
+      transfer: {
+        kvConnector: 'NixlConnector', kvRole: 'kv_producer', engineId: 'e-1', loadFailurePolicy: 'fail', tpSize: 2, ppSize: 1, blockSize: 16,
+        extraConfig: { bidirectional_kv_xfer: true },
+      },
+    });
+  });
+
+  it.each([
+    ['external balancing: the header names one rank', { data_parallel_size: 8, data_parallel_external_lb: true }, 1],
+    ['hybrid balancing: the local ranks', { data_parallel_size: 8, data_parallel_size_local: 2, data_parallel_hybrid_lb: true }, 2],
+    ['internal balancing: all ranks', { data_parallel_size: 8, data_parallel_size_local: 2 }, 8],
+    ['nothing said', {}, undefined],
+    ['nonsense', { data_parallel_size: -1 }, undefined],
+  ])('reads the number of ranks: %s', (_name, parallel, expected) => {
+    expect(serverFactsOf({ vllm_config: { ...CONFIG, parallel_config: parallel } })?.dpSize).toBe(expected);
+  });
+
+  it('takes an engine without a KV connector', () => {
+    expect(serverFactsOf({ vllm_config: { ...CONFIG, kv_transfer_config: null } })?.transfer).toEqual({ tpSize: 2, ppSize: 1, blockSize: 16 });
+  });
+
+  it.each([undefined, null, 'text', {}, { vllm_config: 'a string form' }, { vllm_config: {} }, { detail: 'Not Found' }])('finds nothing in %j', (body) => {
+    expect(serverFactsOf(body)).toBeUndefined();
+  });
+});
