@@ -1,4 +1,4 @@
-/** A leg whose answer the proxy needs whole: prefill and encode legs. */
+/** A leg whose answer the proxy needs whole: encode, render and prefill legs, and decode legs that are not passed through. */
 import type { LegFacts } from '../telemetry/trace.ts';
 import { errorIn, factsOfObject, isErrorBody } from './answer-facts.ts';
 import type { LegAnswer } from './connectors/connector.ts';
@@ -8,8 +8,8 @@ import { Leg, type LegOwner, type LegSetup } from './leg.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
 import { reportedError } from './upstream-error.ts';
 
-/** An answer of one token with parameters; anything beyond this is not one. */
-const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+/** Far beyond one token with parameters, a rendered prompt with its media, or a long answer with log probabilities. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export class CallLeg extends Leg {
   /** Resolves with a complete 2xx JSON object, rejects with ProxyError. */
@@ -36,7 +36,7 @@ export class CallLeg extends Leg {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes > MAX_ANSWER_BYTES) {
-      this.fail(this.#broken('response_too_large', `sent more than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB where one token was asked for`));
+      this.fail(this.#broken('response_too_large', `sent more than the ${MAX_ANSWER_BYTES / 1024 / 1024} MiB that pdscope reads as one answer`));
     }
   }
 

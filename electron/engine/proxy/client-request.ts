@@ -55,14 +55,39 @@ export function checkContentType(headers: IncomingHttpHeaders): void {
 }
 
 /**
- * Why this request must not be handed from a prefill to a decode instance, or undefined when it may be. The handoff is
- * single-consumer: with several sequences each decode child would pull, and the first to finish frees the blocks.
+ * Why this request must not be handed from a prefill to a decode instance, or undefined when it may be.
+ * Several sequences: the handoff is single-consumer; each decode child would pull, and the first to finish frees the
+ * blocks. Prompt logprobs: only an instance that computes the prompt has them, and vLLM turns prefix caching off for such
+ * a request (vllm/sampling_params.py, skip_reading_prefix_cache), so what was handed over would not be used. `echo` with
+ * `logprobs` is the completions API's way to ask for them (vllm/entrypoints/openai/completion/protocol.py).
+ * A generate request has these fields in `sampling_params`.
  */
-export function reasonAgainstHandoff(json: Readonly<Record<string, unknown>>): string | undefined {
-  if (typeof json['n'] === 'number' && json['n'] > 1) return `n=${json['n']}: the handoff serves one sequence`;
-  if (typeof json['best_of'] === 'number' && json['best_of'] > 1) return `best_of=${json['best_of']}: the handoff serves one sequence`;
-  if (json['use_beam_search'] === true) return 'use_beam_search: the handoff serves one sequence';
+export function reasonAgainstHandoff(json: Json): string | undefined {
+  const sampling = json['sampling_params'];
+  if (sampling !== undefined) {
+    const reason = reasonInFields(asJsonObject(sampling) ?? {});
+    if (reason !== undefined) return reason;
+  }
+  return reasonInFields(json);
+}
+
+function reasonInFields(fields: Json): string | undefined {
+  const { n, best_of: bestOf, logprobs } = fields;
+  if (typeof n === 'number' && n > 1) return `n=${n}: the handoff serves one sequence`;
+  if (typeof bestOf === 'number' && bestOf > 1) return `best_of=${bestOf}: the handoff serves one sequence`;
+  if (fields['use_beam_search'] === true) return 'use_beam_search: the handoff serves one sequence';
+  if (typeof fields['prompt_logprobs'] === 'number') return 'prompt_logprobs: only an instance that computes the prompt can give them';
+  if (fields['echo'] === true && typeof logprobs === 'number') {
+    return 'echo with logprobs: only an instance that computes the prompt can give them';
+  }
   return undefined;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** `value` when it is a JSON object. */
+export function asJsonObject(value: unknown): Json | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 }
 
 /** `text`, at most `length` characters, marked when cut. */

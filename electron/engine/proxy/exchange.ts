@@ -109,7 +109,8 @@ export class Exchange implements LegContext, LegOwner {
   #candidates(kind: LegKind): Candidates {
     const all = this.scheduler.candidates(kind);
     const { connector } = this.#options;
-    if (connector.refuses === undefined) return all;
+    // Encode legs come before any connector.
+    if (connector.refuses === undefined || kind === 'encode') return all;
     const routable: Instance[] = [];
     const excluded = [...all.excluded];
     for (const instance of all.routable) {
@@ -122,7 +123,7 @@ export class Exchange implements LegContext, LegOwner {
 
   call(request: LegRequest): Promise<LegAnswer> {
     // The answer is read here, so it must come uncompressed.
-    const setup = this.#setUp(request, { ...this.#headersOf(request), 'accept-encoding': 'identity', ...request.headers });
+    const setup = this.#setUp(request, { ...this.#headersOf(request), 'accept-encoding': 'identity', ...request.headers }, true);
     if (setup instanceof ProxyError) return Promise.reject(setup);
     const leg = new CallLeg(this, setup);
     this.#start(leg, setup);
@@ -131,7 +132,7 @@ export class Exchange implements LegContext, LegOwner {
 
   open(request: LegRequest): Promise<Answer> {
     const headers = this.#headersOf(request);
-    const setup = this.#setUp(request, request.headers === undefined ? headers : { ...headers, ...request.headers });
+    const setup = this.#setUp(request, request.headers === undefined ? headers : { ...headers, ...request.headers }, !this.request.isStream);
     if (setup instanceof ProxyError) return Promise.reject(setup);
     const leg = new StreamLeg(this, setup, this.request.isStream);
     this.#start(leg, setup);
@@ -144,18 +145,22 @@ export class Exchange implements LegContext, LegOwner {
       try {
         return await send(target);
       } catch (error) {
-        if (!this.mayRepeat(error)) throw error;
+        // A leg that was cancelled because another failed rejects with that other one's error.
+        const isOwn = error instanceof ProxyError && error.instance === target.instance;
+        if (!isOwn || !this.mayRepeat(error)) throw error;
       }
     }
   }
 
   /**
    * Decides whether what failed with `error` is to be tried again, and takes the try from the budget. The failed
-   * instance is excluded from now on.
+   * instance is excluded from now on; of several legs that fail on it at the same time, the first pays for all.
    */
   mayRepeat(error: unknown): boolean {
     if (!(error instanceof ProxyError) || !error.retryable || error.leg === undefined || error.instance === undefined) return false;
-    if (this.#stopReason !== undefined || this.#retriesLeft === 0) return false;
+    if (this.#stopReason !== undefined) return false;
+    const isPaid = this.#failed?.has(error.instance) === true;
+    if (this.#retriesLeft === 0 && !isPaid) return false;
     this.#failed ??= new Map();
     this.#failed.set(error.instance, `failed in this request: ${error.message}`);
     const failed = this.#failed;
@@ -165,7 +170,7 @@ export class Exchange implements LegContext, LegOwner {
       this.#hasRepeatedOnSame = true;
       failed.delete(error.instance);
     }
-    this.#retriesLeft--;
+    if (!isPaid) this.#retriesLeft--;
     this.trace.retried();
     return true;
   }
@@ -210,8 +215,11 @@ export class Exchange implements LegContext, LegOwner {
     return rank === undefined ? headers : { ...headers, [RANK_HEADER]: String(rank) };
   }
 
-  /** Why the leg must not start, or how it does. */
-  #setUp(request: LegRequest, headers: LegHeaders): LegSetup | ProxyError {
+  /**
+   * Why the leg must not start, or how it does.
+   * @param isWhole the answer comes in one piece after its last token.
+   */
+  #setUp(request: LegRequest, headers: LegHeaders, isWhole: boolean): LegSetup | ProxyError {
     if (this.#stopReason !== undefined) return this.#stopReason;
     const { linter, blockFatal } = this.#options;
     const verdicts = linter.sending(this.#lintContext(), request, headers);
@@ -227,7 +235,7 @@ export class Exchange implements LegContext, LegOwner {
       attempt,
       path: request.path ?? this.#options.path,
       headers,
-      headersTimeoutMs: request.kind === 'decode' && !this.request.isStream ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
+      headersTimeoutMs: request.kind === 'decode' && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
     };
   }
 

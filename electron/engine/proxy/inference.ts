@@ -115,7 +115,8 @@ class InferenceRun implements LinkedNode {
       const request = await this.#readRequest();
       const exchange = this.#createExchange(request);
       this.#exchange = exchange;
-      if (modes.settings.encodeStage === 'auto') await runEncodeStage(exchange);
+      const encoding = modes.settings.encodeStage === 'auto' ? runEncodeStage(exchange) : undefined;
+      if (encoding !== undefined) await encoding;
       const answer = await runConnector(modes.connector, exchange);
       exchange.answeredWith(answer);
       if (res.destroyed) return;

@@ -53,6 +53,25 @@ export function scanMembers(json: Buffer): readonly JsonMember[] | undefined {
   }
 }
 
+/** The elements of the array that `json` holds, as bytes of `json` (not copies), or undefined when it is no complete JSON array. */
+export function scanElements(json: Buffer): readonly Buffer[] | undefined {
+  const elements: Buffer[] = [];
+  let at = skipSpace(json, 0);
+  if (json[at] !== OPEN_BRACKET) return undefined;
+  at = skipSpace(json, at + 1);
+  if (json[at] === CLOSE_BRACKET) return skipSpace(json, at + 1) === json.length ? elements : undefined;
+  for (;;) {
+    const end = endOfValue(json, at);
+    if (end <= at) return undefined;
+    elements.push(json.subarray(at, end));
+    at = skipSpace(json, end);
+    const next = json[at];
+    if (next === CLOSE_BRACKET) return skipSpace(json, at + 1) === json.length ? elements : undefined;
+    if (next !== COMMA) return undefined;
+    at = skipSpace(json, at + 1);
+  }
+}
+
 /** The value of the last member called `key`, as bytes of `json` (not a copy). */
 export function memberValue(json: Buffer, members: readonly JsonMember[], key: string): Buffer | undefined {
   const member = members.findLast((candidate) => candidate.key === key);

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { editMembers, jsonKey, lastValueOf, memberValue, scanMembers } from '#engine/proxy/json-members.ts';
+import { editMembers, jsonKey, lastValueOf, memberValue, scanElements, scanMembers } from '#engine/proxy/json-members.ts';
 
 function edit(text: string, edits: Record<string, string | undefined>): string {
   const json = Buffer.from(text);
@@ -105,4 +105,25 @@ test('lastValueOf reads from bytes that are cut off at their start', () => {
   expect(lastValueOf(tail, jsonKey('kv_transfer_params'))?.toString()).toBe('null');
   expect(lastValueOf(tail, jsonKey('metrics'))).toBeUndefined();
   expect(lastValueOf(Buffer.from('"usage":{"cut'), jsonKey('usage'))).toBeUndefined();
+});
+
+describe('scanElements', () => {
+  test('finds the raw elements', () => {
+    const elements = scanElements(Buffer.from(' [ 1.50 , "a,]\\"" ,[2,3], {"x":"]"} , null ] ')) ?? [];
+    expect(elements.map((element) => element.toString())).toEqual(['1.50', '"a,]\\""', '[2,3]', '{"x":"]"}', 'null']);
+    expect(scanElements(Buffer.from('[]'))).toEqual([]);
+  });
+
+  test.each(['', '{}', '[', '[1', '[1,', '[1,]', '[,1]', '[1 2]', '[1]]', '[1] x', '["a]'])('%s is no array', (text) => {
+    expect(scanElements(Buffer.from(text))).toBeUndefined();
+  });
+
+  test('any array parses element by element', () => {
+    fc.assert(
+      fc.property(fc.array(fc.jsonValue()), (values) => {
+        const elements = scanElements(Buffer.from(JSON.stringify(values))) ?? [];
+        expect(elements.map((element) => JSON.parse(element.toString()) as unknown)).toEqual(JSON.parse(JSON.stringify(values)));
+      }),
+    );
+  });
 });
