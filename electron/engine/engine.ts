@@ -132,6 +132,7 @@ function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logg
     if (instance.kvEvents === undefined) return;
     try {
       kvEvents.attach(instance, instance.kvEvents);
+      kvEvents.extend(instance.id, instance.dpSize);
     } catch (error) {
       // Checked before joining; what still fails here (no more sockets) must not undo the joining.
       logger.error({ instance: instance.id, problem: errorMessage(error) }, 'KV events of an instance cannot be subscribed to');
@@ -142,7 +143,7 @@ function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logg
     telemetry.forget(instance.id);
   });
   fleet.onChanged(({ id, kvEvents: config, dpSize }) => {
-    if (config !== undefined && dpSize > 1) kvEvents.extend(id, dpSize);
+    if (config !== undefined) kvEvents.extend(id, dpSize);
   });
   const { model } = settings;
   if (model === undefined) return;
