@@ -17,6 +17,7 @@ import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
 import { addInstance, checkKvEvents, createOperations } from './operations.ts';
 import { ProcessGauges } from './process-gauges.ts';
+import { createLinter } from './proxy/lint/create-linter.ts';
 import { createProxy } from './proxy/proxy.ts';
 import type { RowLog } from './row-log.ts';
 import { createMetricsPage } from './telemetry/prometheus-page.ts';
@@ -96,6 +97,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
     fleet,
     protocol: settings.protocol,
     findings,
+    linter: createLinter({ fleet }),
     tracer: telemetry,
     logger,
     connector: settings.connector,

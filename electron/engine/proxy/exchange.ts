@@ -7,7 +7,7 @@
  * Refused connections and timeouts are not repeated on the same instance: its breaker and probes are the remedy.
  */
 import type { Verdict } from '#shared/findings.ts';
-import type { ConnectorName, LegKind } from '#shared/vocabulary.ts';
+import type { LegKind } from '#shared/vocabulary.ts';
 import type { CandidateScore } from '#shared/request.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { Candidates, LegScheduler } from '../fleet/ports.ts';
@@ -20,7 +20,7 @@ import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, ChooseOptions, Connector, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
 import type { LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
-import { refuseFatal, type Linter } from './lint/linter.ts';
+import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
 import { ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
@@ -60,6 +60,8 @@ export class Exchange implements LegContext, LegOwner {
   /** Why the request did not end well, once known. */
   failure: ProxyError | undefined;
   readonly #options: ExchangeOptions;
+  /** One for all hops: the linter keeps in it what it saw. */
+  readonly #lint: LintContext;
   /** Those under way: one or two, so a plain list. */
   #legs: Leg[] = [];
   readonly #attempts: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
@@ -77,6 +79,7 @@ export class Exchange implements LegContext, LegOwner {
     this.connectWatch = options.connectWatch;
     this.trace = options.trace;
     this.#retriesLeft = options.maxRetries;
+    this.#lint = { connector: options.connector.name, request: options.request };
   }
 
   choose(kind: LegKind, options: ChooseOptions = {}): LegTarget {
@@ -203,11 +206,7 @@ export class Exchange implements LegContext, LegOwner {
 
   /** What a leg's answer said about itself; the linter reads its parameters. */
   answered(request: LegRequest, facts: LegFacts): void {
-    for (const verdict of this.#options.linter.answered(this.#lintContext(), request, facts)) this.report(verdict);
-  }
-
-  #lintContext(): { readonly connector: ConnectorName; readonly request: ClientRequest } {
-    return { connector: this.#options.connector.name, request: this.request };
+    for (const verdict of this.#options.linter.answered(this.#lint, request, facts)) this.report(verdict);
   }
 
   #headersOf({ rank }: LegRequest): LegHeaders {
@@ -222,7 +221,7 @@ export class Exchange implements LegContext, LegOwner {
   #setUp(request: LegRequest, headers: LegHeaders, isWhole: boolean): LegSetup | ProxyError {
     if (this.#stopReason !== undefined) return this.#stopReason;
     const { linter, blockFatal } = this.#options;
-    const verdicts = linter.sending(this.#lintContext(), request, headers);
+    const verdicts = linter.sending(this.#lint, request, headers);
     if (verdicts.length > 0) {
       const refusal = blockFatal ? refuseFatal(request, verdicts) : undefined;
       for (const verdict of verdicts) this.report(refusal !== undefined && verdict.effect !== undefined ? { ...verdict, isBlocked: true } : verdict);

@@ -9,10 +9,14 @@ import type { ClientRequest } from '../client-request.ts';
 import type { LegRequest } from '../connectors/connector.ts';
 import type { LegHeaders } from '../headers.ts';
 import { describeLeg, ProxyError } from '../proxy-error.ts';
+import type { RequestMemory } from './request-memory.ts';
 
+/** One per request, so that a hop knows those before it. */
 export interface LintContext {
   readonly connector: ConnectorName;
   readonly request: ClientRequest;
+  /** The linter's own. */
+  memory?: RequestMemory;
 }
 
 export interface Linter {
