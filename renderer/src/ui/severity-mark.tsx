@@ -1,3 +1,4 @@
+import { VisuallyHidden } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { Severity } from '#shared/findings.ts';
 import classes from './ui.module.css';
@@ -12,7 +13,7 @@ export function SeverityMark({ severity, children, title }: { readonly severity:
       <span aria-hidden="true" className={classes.stateShape}>
         {SEVERITY_SHAPE[severity]}
       </span>{' '}
-      {children ?? severity}
+      {children === undefined ? severity : <><VisuallyHidden>{severity} </VisuallyHidden>{children}</>}
     </span>
   );
 }

@@ -1,12 +1,16 @@
 /** The columns of the Requests list. */
 import type { ReactElement } from 'react';
 import type { RequestRow } from '#shared/request.ts';
+import type { Api } from '#shared/vocabulary.ts';
 import type { Column } from '../../table/column.ts';
 import { formatClock, formatDateTime, formatDuration, formatInteger, formatMs, formatPercent } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
+import { SeverityMark } from '../../ui/severity-mark.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
 import { PhaseBar } from './phase-bar.tsx';
+import { requestPath } from './request-path.ts';
+import { routeParts } from './route-words.ts';
 import classes from './requests.module.css';
 
 /** Columns for a shared phase scale; keep the array as long as the scale stays. */
@@ -18,15 +22,19 @@ export function requestColumns(scaleMs: number): readonly Column<RequestRow>[] {
     },
     { id: 'status', header: 'status', width: 88, title: 'HTTP status the client got', cell: (row) => <Status row={row} /> },
     {
-      id: 'api', header: 'api', width: 56, isMono: true, title: 'chat or completions; ⇉ = streamed', priority: 3,
+      id: 'findings', header: 'findings', width: 46, title: 'Verdicts on the request, with the shape of the worst: ✕ error, ▲ warning, ● info',
+      cell: (row) => <Findings row={row} />,
+    },
+    {
+      id: 'api', header: 'api', width: 60, isMono: true, title: 'chat, completions, generate, or the path of a forwarded request; ⇉ = streamed', priority: 3,
       cell: (row) => (
-        <span title={row.isStream ? 'streamed' : 'not streamed'}>
-          {row.api === 'chat' ? 'chat' : 'compl'}
+        <span title={`${requestPath(row) ?? row.api}, ${row.isStream ? 'streamed' : 'not streamed'}`}>
+          {row.api === 'forward' ? forwardedWord(row) : API_WORDS[row.api]}
           {row.isStream && <span className={classes.dim}> ⇉</span>}
         </span>
       ),
     },
-    { id: 'route', header: 'route', width: 116, title: 'Instances of the legs, in order', cell: (row) => <Route row={row} /> },
+    { id: 'route', header: 'route', width: 124, grow: 0.25, title: 'Instances of the legs, in order', cell: (row) => <Route row={row} /> },
     { id: 'model', header: 'model', width: 130, grow: 0.6, priority: 6, title: 'Model the client asked for', cell: (row) => <span className={classes.dim} title={row.model}>{row.model ?? '—'}</span> },
     { id: 'prompt', header: 'prompt', width: 56, align: 'end', title: 'Prompt tokens, as reported', cell: (row) => <Num value={row.promptTokens} format={formatInteger} /> },
     { id: 'cached', header: 'cached', width: 54, align: 'end', priority: 2, title: 'Share of the prompt that prefill found in its cache, as the prefill leg reported', cell: (row) => <Cached row={row} /> },
@@ -40,6 +48,19 @@ export function requestColumns(scaleMs: number): readonly Column<RequestRow>[] {
       cell: (row) => <PhaseBar row={row} scaleMs={scaleMs} />,
     },
   ];
+}
+
+const API_WORDS: Readonly<Record<Api, string>> = { chat: 'chat', completions: 'compl', generate: 'gen' };
+
+/** `/v1/embeddings` is `embeddings`; the version says nothing here. */
+function forwardedWord(row: RequestRow): string {
+  return row.path?.replace(/^\/(?:v\d+\/)?/u, '') ?? 'forward';
+}
+
+function Findings({ row }: { readonly row: RequestRow }): ReactElement | undefined {
+  if (row.findings === undefined) return undefined;
+  const { count, worst } = row.findings;
+  return <SeverityMark severity={worst} title={`${formatInteger(count)} ${count === 1 ? 'finding' : 'findings'}, worst: ${worst}`}>{formatInteger(count)}</SeverityMark>;
 }
 
 function Status({ row }: { readonly row: RequestRow }): ReactElement {
@@ -61,10 +82,12 @@ function Route({ row }: { readonly row: RequestRow }): ReactElement {
   if (row.route.length === 0) return <span className={classes.dim}>—</span>;
   return (
     <span className={classes.route}>
-      {row.route.map((step, index) => (
-        <span key={`${step.kind}${step.instance}`} className={classes.routeStep}>
+      {routeParts(row.route).map((part, index) => (
+        // Steps never change places; a retried leg may go to the instance it came from.
+        // oxlint-disable-next-line react/no-array-index-key
+        <span key={`${part.kind}${index}`} className={classes.routeStep} title={part.title}>
           {index > 0 && <span className={classes.dim}>→</span>}
-          <InstanceName role={step.kind} name={step.name} />
+          <InstanceName role={part.kind} name={part.label} />
         </span>
       ))}
     </span>

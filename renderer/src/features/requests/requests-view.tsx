@@ -29,7 +29,7 @@ import { useRequestCommands } from './use-request-commands.ts';
 
 /** The engine's default ring: a page that holds as much can show all of it. */
 const ROW_LIMIT = 10_000;
-const READY_MADE = ['status:5xx', 'state:error,aborted', 'ttft>1s', 'retries>0', 'cached<10% prompt>1k', 'state:running'];
+const READY_MADE = ['status:5xx', 'state:error,aborted', 'ttft>1s', 'retries>0', 'findings>0', 'finding:error', 'cached<10% prompt>1k', 'state:running'];
 
 const getId = (row: RequestRow): string => row.id;
 const getOrder = (row: RequestRow): number => row.n;

@@ -1,6 +1,7 @@
 /** What the rows in the list have in common: latency percentiles, phases, and the pairs of instances that served them. */
 import type { RequestRow } from '#shared/request.ts';
 import { PHASES, type Phase } from '#shared/vocabulary.ts';
+import { routeText } from './route-words.ts';
 import { percentileOf } from './detail/token-gaps.ts';
 
 export interface Percentiles {
@@ -55,7 +56,7 @@ export function summarize(rows: readonly RequestRow[]): RowsSummary {
       known.isExact &&= spans.every((span) => span.isExact);
       phaseMs.set(phase, known);
     }
-    const route = row.route.map((step) => step.name).join(' → ') || 'no route';
+    const route = routeText(row.route) ?? 'no route';
     const pair = pairs.get(route) ?? { requests: 0, errors: 0, ttft: [] };
     pair.requests += 1;
     if (row.state === 'error') pair.errors += 1;

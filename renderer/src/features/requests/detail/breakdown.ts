@@ -28,9 +28,13 @@ export function breakdownSentence(ttft: TtftBreakdown): string {
 
 /** Gauges of each leg's instance when it was sent, in words; legs without any are left out. */
 export function gaugeSentences(detail: RequestDetail): readonly string[] {
+  const told = new Set<string>();
   return detail.legs.flatMap((leg) => {
     const gauges = leg.gaugesAtSend;
-    if (gauges === undefined) return [];
+    // Dozens of encode legs start at once: what their instance was doing is said once.
+    const subject = `${leg.kind} ${leg.instance}`;
+    if (gauges === undefined || (leg.kind === 'encode' && told.has(subject))) return [];
+    told.add(subject);
     const parts = [
       `${gauges.inFlight} in flight`,
       gauges.running === undefined ? undefined : `running ${gauges.running}`,

@@ -3,6 +3,7 @@ import type { RequestDetail } from '#shared/request.ts';
 import { PHASE_COLOR } from '../../../theme/palette.ts';
 import { formatClock, formatInteger, formatMs } from '../../../ui/format.ts';
 import { Num } from '../../../ui/num.tsx';
+import { routeText } from '../route-words.ts';
 import { compareDetails, type CompareLine } from './compare.ts';
 import { lastMoment } from './waterfall-layout.ts';
 import { Waterfall } from './waterfall.tsx';
@@ -54,5 +55,5 @@ function signed(value: number, line: CompareLine): string {
 }
 
 function title({ row }: RequestDetail): string {
-  return `${row.requestId} · ${formatClock(row.receivedAtUnixMs)} · ${row.route.map((step) => step.name).join(' → ')}`;
+  return `${row.requestId} · ${formatClock(row.receivedAtUnixMs)} · ${routeText(row.route) ?? 'no route'}`;
 }

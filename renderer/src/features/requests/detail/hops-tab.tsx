@@ -1,20 +1,29 @@
 import { Button } from '@mantine/core';
-import type { ReactElement, ReactNode } from 'react';
+import { useState, type ReactElement, type ReactNode } from 'react';
+import type { Verdict } from '#shared/findings.ts';
 import type { CapturedBody, LegView, RequestDetail } from '#shared/request.ts';
 import { useEngineSelector } from '../../../stores/engine-context.tsx';
 import { useOperation } from '../../../transport/use-operation.ts';
 import { formatBytes, formatMs } from '../../../ui/format.ts';
 import { Facts } from '../../../ui/facts.tsx';
 import { Message } from '../../../ui/message.tsx';
+import { rankedName } from '../../../ui/ranked-name.ts';
 import { RoleMark } from '../../../ui/role-mark.tsx';
 import { StateMark, type Tone } from '../../../ui/state-mark.tsx';
 import { redactHeaders } from '../export/redact.ts';
+import { requestPath } from '../request-path.ts';
+import { chosenSummary, legsSummary, runsOf, type Run } from './leg-groups.ts';
+import { VerdictList } from './verdict-list.tsx';
+import { placeVerdicts, type PlacedVerdicts } from './verdicts.ts';
 import classes from './detail.module.css';
 
+const NONE: readonly Verdict[] = [];
 const OUTCOME_TONE: Readonly<Record<LegView['outcome'], Tone>> = { ok: 'ok', running: 'busy', error: 'error', aborted: 'unknown' };
 
 /** What went over each hop: address, status, headers, what was rewritten, transfer params, bodies. */
 export function HopsTab({ detail }: { readonly detail: RequestDetail }): ReactElement {
+  const path = requestPath(detail.row);
+  const placed = placeVerdicts(detail);
   const hasBodies = detail.clientBody !== undefined || detail.legs.some((leg) => leg.requestBody !== undefined);
   return (
     <div className={classes.tabBody}>
@@ -23,25 +32,66 @@ export function HopsTab({ detail }: { readonly detail: RequestDetail }): ReactEl
         <Facts
           facts={[
             ['request id', <code key="id">{detail.row.requestId}</code>],
+            ['path', path === undefined ? undefined : <code key="path">{path}</code>],
             ['traceparent', detail.traceparent === undefined ? undefined : <code key="trace">{detail.traceparent}</code>],
             ['body', formatBytes(detail.row.requestBytes)],
             ['parsed', detail.parsedMs === undefined ? undefined : `after ${formatMs(detail.parsedMs)} ms`],
           ]}
         />
+        <VerdictList verdicts={placed.client} label="Findings on what the client sent" />
         <HeaderList title="request headers" headers={detail.clientHeaders} />
         <BodyText title="body" body={detail.clientBody} />
       </Hop>
-      {detail.legs.map((leg) => (
-        <LegHop key={`${leg.kind}${leg.attempt}${leg.sentMs}`} leg={leg} />
-      ))}
+      {runsOf(detail.legs).map((run) =>
+        run.isFolded ? (
+          <FoldedLegs key={run.items[0]?.index} run={run} placed={placed} />
+        ) : (
+          run.items.map(({ item, index }) => <LegHop key={index} leg={item} verdicts={placed.byLeg.get(index) ?? NONE} />)
+        ),
+      )}
+      {placed.elsewhere.length > 0 && (
+        <Hop title="on no recorded leg">
+          <p className={classes.dim}>A leg that was held back is not sent, so there is no hop to show it at.</p>
+          <VerdictList verdicts={placed.elsewhere} label="Findings on no recorded leg" />
+        </Hop>
+      )}
     </div>
   );
 }
 
-function LegHop({ leg }: { readonly leg: LegView }): ReactElement {
+/** Dozens of legs as one line, one table, and each in full when asked for. */
+function FoldedLegs({ run, placed }: { readonly run: Run<LegView>; readonly placed: PlacedVerdicts }): ReactElement {
+  const legs = run.items.map(({ item }) => item);
+  const [isOpen, setOpen] = useState(legs.some((leg) => leg.outcome === 'error'));
+  return (
+    <Hop title={`pdscope → ${chosenSummary(legs.map((leg) => rankedName(leg.instanceName, leg.rank)))}`} mark={<RoleMark role={run.kind} />}>
+      {run.items.map(({ index }) => (
+        <VerdictList key={index} verdicts={placed.byLeg.get(index) ?? NONE} label={`Findings on leg ${index + 1}`} />
+      ))}
+      <details className={classes.fold} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>{legsSummary(legs)}</summary>
+        {isOpen && (
+          <div className={classes.legGroup}>
+            {run.items.map(({ item, index }) => (
+              <details key={index} className={classes.fold}>
+                <summary>
+                  {rankedName(item.instanceName, item.rank)}: {item.status ?? 'no status'} {item.outcome}, sent at {formatMs(item.sentMs)} ms
+                  {item.endMs === undefined ? '' : `, took ${formatMs(item.endMs - item.sentMs)} ms`}
+                </summary>
+                <LegHop leg={item} verdicts={NONE} />
+              </details>
+            ))}
+          </div>
+        )}
+      </details>
+    </Hop>
+  );
+}
+
+function LegHop({ leg, verdicts }: { readonly leg: LegView; readonly verdicts: readonly Verdict[] }): ReactElement {
   const usage = leg.usage;
   return (
-    <Hop title={`pdscope → ${leg.instanceName}, ${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}`} mark={<RoleMark role={leg.kind} />}>
+    <Hop title={`pdscope → ${rankedName(leg.instanceName, leg.rank)}, ${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}`} mark={<RoleMark role={leg.kind} />}>
       <Facts
         facts={[
           ['url', <code key="url">{leg.url}</code>],
@@ -51,8 +101,10 @@ function LegHop({ leg }: { readonly leg: LegView }): ReactElement {
           ['usage', usage === undefined ? undefined : usageWords(usage)],
           ['finish reason', leg.finishReason],
           ['engine’s own timings', leg.engineMetrics === undefined ? undefined : engineWords(leg.engineMetrics)],
+          ['data-parallel rank', leg.rank],
         ]}
       />
+      <VerdictList verdicts={verdicts} label={`Findings on the ${leg.kind} leg`} />
       {leg.rewrites.length > 0 && (
         <table className={classes.smallTable}>
           <caption>Body fields changed for this leg</caption>

@@ -7,6 +7,7 @@ import { PHASE_LABEL } from '../../../theme/palette.ts';
 import { CopyText } from '../../../ui/copy-text.tsx';
 import { formatInteger, formatMs } from '../../../ui/format.ts';
 import { Message } from '../../../ui/message.tsx';
+import { SEVERITY_SHAPE } from '../../../ui/severity-mark.tsx';
 import type { Pin } from '../pins.ts';
 import { slowestPhase } from './breakdown.ts';
 import { CompareTab } from './compare-tab.tsx';
@@ -14,6 +15,7 @@ import { CopyRequest } from './copy-request.tsx';
 import { HopsTab } from './hops-tab.tsx';
 import { RoutingTab } from './routing-tab.tsx';
 import { TokensTab } from './tokens-tab.tsx';
+import { worstOf } from './verdicts.ts';
 import { WaterfallTab } from './waterfall-tab.tsx';
 import classes from './detail.module.css';
 
@@ -40,6 +42,7 @@ export interface RequestDetailPaneProps {
 export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
   const { id, detail, error, rows, comparedTo, isPinned, onPin, onClose, onTab, ref } = props;
   const tabs = TABS.filter((tab) => tab !== 'compare' || comparedTo?.detail !== undefined);
+  const worst = detail === undefined ? undefined : worstOf(detail.verdicts);
   const tab = tabs.find((candidate) => candidate === props.tab) ?? 'waterfall';
   return (
     <section ref={ref} className={classes.pane} aria-label="Request detail" tabIndex={-1}>
@@ -52,6 +55,7 @@ export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
             {tabs.map((one) => (
               <Tabs.Tab key={one} value={one} className={classes.tab ?? ''}>
                 {TAB_LABEL[one]}
+                {one === 'hops' && worst !== undefined && <span className={classes.tabMark} data-severity={worst} title="Findings at its hops"> {SEVERITY_SHAPE[worst]} {detail?.verdicts.length}</span>}
               </Tabs.Tab>
             ))}
           </Tabs.List>

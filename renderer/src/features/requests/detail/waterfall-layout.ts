@@ -2,12 +2,15 @@
  * A request detail as lanes of bars on one time axis. Pure: the drawing only scales it.
  *
  * Lanes, top down: the client's view, pdscope itself, one per leg and attempt (retried ones too), the chunks. A phase is
- * drawn in the lane of the leg that ran it; what could not be attributed lies where it happened.
+ * drawn in the lane of the leg that ran it; what could not be attributed lies where it happened. Legs that ran at the same
+ * time overlap as they did; many encode legs share one lane until somebody asks for each.
  */
 import type { LegView, PhaseSpan, RequestDetail } from '#shared/request.ts';
 import type { LegKind, Phase } from '#shared/vocabulary.ts';
 import { PHASE_LABEL } from '../../../theme/palette.ts';
 import { formatDuration, formatMs } from '../../../ui/format.ts';
+import { rankedName } from '../../../ui/ranked-name.ts';
+import { routeText } from '../route-words.ts';
 
 export interface Bar {
   readonly startMs: number;
@@ -29,13 +32,20 @@ export interface Lane {
   readonly role?: LegKind;
   readonly isFailed: boolean;
   readonly bars: readonly Bar[];
+  /** Several legs in one lane: one thin bar each, top down, in the order in which they were sent. */
+  readonly group?: readonly Bar[];
 }
 
 export interface WaterfallLayout {
   /** End of the axis, ms from `received`. */
   readonly domainMs: number;
   readonly lanes: readonly Lane[];
+  /** Encode legs that have, or could have, one lane for all. */
+  readonly groupedLegs: number;
 }
+
+/** More encode legs than this share a lane. */
+const MOST_OWN_LANES = 4;
 
 const PHASE_LEG: Partial<Readonly<Record<Phase, LegKind>>> = {
   encode: 'encode',
@@ -49,18 +59,30 @@ const PHASE_LEG: Partial<Readonly<Record<Phase, LegKind>>> = {
   decode: 'decode',
 };
 
-/** Lays out a request. `domainMs` aligns two requests on one axis; default: this request's own length. */
-export function layoutWaterfall(detail: RequestDetail, domainMs?: number): WaterfallLayout {
+/**
+ * Lays out a request. `domainMs` aligns two requests on one axis; default: this request's own length. `isEachShown` gives
+ * every encode leg its own lane, however many there are.
+ */
+export function layoutWaterfall(detail: RequestDetail, domainMs?: number, isEachShown = false): WaterfallLayout {
   const { row, legs } = detail;
   const endMs = lastMoment(detail);
   const byLeg = row.phases.map((span) => ({ span, leg: laneLeg(span, legs) }));
   const spansOf = (leg: LegView | undefined): readonly PhaseSpan[] => byLeg.filter((entry) => entry.leg === leg).map((entry) => entry.span);
+  const encodeLegs = legs.filter((leg) => leg.kind === 'encode');
+  const groupedLegs = encodeLegs.length > MOST_OWN_LANES ? encodeLegs.length : 0;
+  const isGrouped = groupedLegs > 0 && !isEachShown;
   return {
     domainMs: Math.max(domainMs ?? endMs, 1),
+    groupedLegs,
     lanes: [
       clientLane(detail, endMs),
       { id: 'proxy', name: 'pdscope', sub: routeWords(detail), isFailed: false, bars: spansOf(undefined).map(phaseBar) },
-      ...legs.map((leg, index) => legLane(leg, index, spansOf(leg), endMs)),
+      ...(isGrouped ? [groupLane(encodeLegs, endMs)] : []),
+      ...legs.flatMap((leg, index) => {
+        if (leg.kind !== 'encode') return [legLane(leg, index, spansOf(leg), endMs)];
+        // The phase is that of the whole stage: it belongs to a leg only when there is but one.
+        return isGrouped ? [] : [legLane(leg, index, encodeLegs.length === 1 ? spansOf(leg) : [], endMs)];
+      }),
     ],
   };
 }
@@ -118,7 +140,8 @@ function noFirstToken(state: string): string {
 }
 
 function routeWords({ row }: RequestDetail): string {
-  return row.route.length === 0 ? 'chose no instance' : `chose ${row.route.map((step) => step.name).join(' → ')}`;
+  const words = routeText(row.route);
+  return words === undefined ? 'chose no instance' : `chose ${words}`;
 }
 
 function phaseBar(span: PhaseSpan): Bar {
@@ -135,8 +158,34 @@ function phaseBar(span: PhaseSpan): Bar {
   };
 }
 
+/** Ends of a leg on the axis; one that still runs reaches the last moment known. */
+function legEnd(leg: LegView, endMs: number): number {
+  return leg.endMs ?? (leg.outcome === 'running' ? endMs : (leg.firstByteMs ?? leg.headersMs ?? leg.sentMs));
+}
+
+/** All encode legs of a request in one lane: how many, how long, which failed. */
+function groupLane(legs: readonly LegView[], endMs: number): Lane {
+  const sent = legs.toSorted((a, b) => a.sentMs - b.sentMs);
+  const took = legs.flatMap((leg) => (leg.endMs === undefined ? [] : [leg.endMs - leg.sentMs]));
+  const failed = legs.filter((leg) => leg.outcome === 'error').length;
+  const names = [...new Set(legs.map((leg) => leg.instanceName))];
+  const range = took.length === 0 ? 'none ended' : `${formatMs(Math.min(...took))} to ${formatMs(Math.max(...took))} ms`;
+  return {
+    id: 'encode-legs',
+    name: names.length > 2 ? `${names.length} encode` : names.join(', '),
+    sub: `${legs.length} encode legs, ${range}${failed === 0 ? '' : `, ${failed} failed`}`,
+    role: 'encode',
+    isFailed: failed > 0,
+    bars: [],
+    group: sent.map((leg) => ({
+      startMs: leg.sentMs, endMs: legEnd(leg, endMs), look: leg.outcome === 'error' ? 'failed' : 'encode',
+      isExact: leg.endMs !== undefined, label: '', title: legTitle(leg),
+    })),
+  };
+}
+
 function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endMs: number): Lane {
-  const end = leg.endMs ?? (leg.outcome === 'running' ? endMs : (leg.firstByteMs ?? leg.headersMs ?? leg.sentMs));
+  const end = legEnd(leg, endMs);
   const isFailed = leg.outcome === 'error';
   const whole: Bar = {
     startMs: leg.sentMs,
@@ -148,7 +197,7 @@ function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endM
   };
   return {
     id: `leg-${index}`,
-    name: leg.instanceName,
+    name: rankedName(leg.instanceName, leg.rank),
     sub: `${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}${isFailed ? ', failed' : ''}`,
     role: leg.kind,
     isFailed,
@@ -159,7 +208,13 @@ function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endM
 
 /** Without phases the leg still shows what was seen of it: waiting for headers, then for the first byte, then bytes. */
 function observedSteps(leg: LegView): readonly Bar[] {
-  if (leg.firstByteMs === undefined || leg.endMs === undefined) return [];
+  if (leg.endMs === undefined) return [];
+  // An encode leg's answer says nothing but that it is done: all of its time is encoding, its queue included.
+  if (leg.kind === 'encode') {
+    const ms = leg.endMs - leg.sentMs;
+    return [{ startMs: leg.sentMs, endMs: leg.endMs, look: 'encode', isExact: true, label: `encode ${formatMs(ms)}`, title: `Encoded for ${formatDuration(ms)}, the engine's queue included` }];
+  }
+  if (leg.firstByteMs === undefined) return [];
   const look: Bar['look'] = leg.kind;
   return [{
     startMs: leg.firstByteMs, endMs: leg.endMs, look, isExact: true, label: '',
@@ -175,7 +230,7 @@ function legTitle(leg: LegView): string {
     leg.endMs === undefined ? undefined : `end at ${formatMs(leg.endMs)}`,
   ].filter((step) => step !== undefined);
   const outcome = leg.error === undefined ? leg.outcome : `${leg.outcome}: ${leg.error.message}`;
-  return `${leg.kind} leg on ${leg.instanceName}: ${steps.join(', ')}; ${outcome}`;
+  return `${leg.kind} leg on ${rankedName(leg.instanceName, leg.rank)}: ${steps.join(', ')}; ${outcome}`;
 }
 
 /**

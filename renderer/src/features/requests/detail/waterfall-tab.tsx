@@ -5,6 +5,7 @@ import { formatMs } from '../../../ui/format.ts';
 import { Message } from '../../../ui/message.tsx';
 import { errorWords } from '../error-words.ts';
 import { breakdownParts, cachedSentence, gaugeSentences } from './breakdown.ts';
+import { VerdictList } from './verdict-list.tsx';
 import { Waterfall } from './waterfall.tsx';
 import classes from './detail.module.css';
 
@@ -15,6 +16,7 @@ export function WaterfallTab({ detail }: { readonly detail: RequestDetail }): Re
   return (
     <div className={classes.tabBody}>
       {row.error !== undefined && <Message tone="error">{`${errorWords(row.error)} (${row.error.code})`}</Message>}
+      <VerdictList verdicts={detail.verdicts} label="Findings on this request" />
       <Waterfall detail={detail} />
       <FirstTokenSum detail={detail} row={row} />
       {sentences.length > 0 && (

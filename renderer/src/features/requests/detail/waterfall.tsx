@@ -1,4 +1,4 @@
-import { useMemo, useRef, type ReactElement } from 'react';
+import { useMemo, useRef, useState, type ReactElement } from 'react';
 import type { RequestDetail } from '#shared/request.ts';
 import { useElementWidth } from '../../../table/use-element-width.ts';
 import { formatMs } from '../../../ui/format.ts';
@@ -9,6 +9,9 @@ import { axisTicks, layoutWaterfall, placeLabels, type Lane } from './waterfall-
 import classes from './detail.module.css';
 
 const LANE_PX = 26;
+/** One thin bar of a lane that several legs share, with the gap below it; less when there are very many. */
+const THIN_PX = 4;
+const MOST_GROUP_PX = 120;
 const AXIS_PX = 20;
 /** Pixels between two marks of the axis, at least. */
 const MARK_EVERY_PX = 110;
@@ -26,11 +29,13 @@ export interface WaterfallProps {
 export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
   const plotRef = useRef<HTMLDivElement>(null);
   const width = useElementWidth(plotRef);
-  const layout = useMemo(() => layoutWaterfall(detail, domainMs), [detail, domainMs]);
+  const [isEachShown, setEachShown] = useState(false);
+  const layout = useMemo(() => layoutWaterfall(detail, domainMs, isEachShown), [detail, domainMs, isEachShown]);
+  const tops = laneTops(layout.lanes);
   const gaps = useMemo(() => gapStats(detail.chunkTimesMs), [detail.chunkTimesMs]);
   const x = (ms: number): number => (ms / layout.domainMs) * Math.max(0, width - 8);
   const ticks = axisTicks(layout.domainMs, Math.max(2, Math.floor(width / MARK_EVERY_PX)));
-  const tokensTop = AXIS_PX + layout.lanes.length * LANE_PX;
+  const tokensTop = tops.at(-1) ?? AXIS_PX;
   const height = tokensTop + LANE_PX + 14;
   const stalls = gaps?.stalls.slice(0, MOST_STALLS_MARKED) ?? [];
   const stallLabels = placeLabels(stalls.map((stall) => x((stall.startMs + stall.endMs) / 2)), STALL_LABEL_PX, width);
@@ -40,12 +45,17 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
     <div className={classes.waterfall}>
       <div className={classes.laneNames} style={{ paddingTop: AXIS_PX }}>
         {layout.lanes.map((lane) => (
-          <LaneName key={lane.id} lane={lane} />
+          <LaneName key={lane.id} lane={lane} heightPx={laneHeight(lane)} />
         ))}
         <div className={classes.laneName}>
           <span>tokens</span>
           <span className={classes.laneSub}>{tokensSub}</span>
         </div>
+        {layout.groupedLegs > 0 && (
+          <button type="button" className={classes.moreLegs} aria-expanded={isEachShown} onClick={() => setEachShown(!isEachShown)}>
+            {isEachShown ? `one lane for the ${layout.groupedLegs} encode legs` : `a lane for each of the ${layout.groupedLegs} encode legs`}
+          </button>
+        )}
       </div>
       <div ref={plotRef} className={classes.plot}>
         <svg width={width} height={height} role="img" aria-label={describe(layout.lanes)}>
@@ -59,7 +69,16 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
           ))}
           {layout.lanes.map((lane, laneIndex) =>
             lane.bars.map((bar) => (
-              <BarShape key={`${lane.id}${bar.look}${bar.startMs}`} bar={bar} x={x(bar.startMs)} width={x(bar.endMs) - x(bar.startMs)} y={AXIS_PX + laneIndex * LANE_PX + 6} />
+              <BarShape key={`${lane.id}${bar.look}${bar.startMs}`} bar={bar} x={x(bar.startMs)} width={x(bar.endMs) - x(bar.startMs)} y={(tops[laneIndex] ?? AXIS_PX) + 6} />
+            )),
+          )}
+          {layout.lanes.map((lane, laneIndex) =>
+            lane.group?.map((bar, index) => (
+              // Legs of a group are in the order they were sent, which does not change.
+              // oxlint-disable-next-line react/no-array-index-key
+              <rect key={`${lane.id}${index}`} x={x(bar.startMs)} width={Math.max(1.5, x(bar.endMs) - x(bar.startMs))} y={(tops[laneIndex] ?? AXIS_PX) + 6 + index * thinPx(lane.group?.length ?? 1)} height={Math.max(1, thinPx(lane.group?.length ?? 1) - 1)} className={classes.thinBar} data-look={bar.look}>
+                <title>{bar.title}</title>
+              </rect>
             )),
           )}
           <path d={chunkPath(detail.chunkTimesMs, x, tokensTop + 6)} className={classes.chunkTicks}>
@@ -82,9 +101,25 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
   );
 }
 
-function LaneName({ lane }: { readonly lane: Lane }): ReactElement {
+/** Pixels that one leg of a group gets. */
+function thinPx(legs: number): number {
+  return Math.min(THIN_PX, MOST_GROUP_PX / legs);
+}
+
+function laneHeight(lane: Lane): number {
+  return lane.group === undefined ? LANE_PX : Math.max(LANE_PX, 12 + lane.group.length * thinPx(lane.group.length));
+}
+
+/** Top of each lane, and of what comes after the last. */
+function laneTops(lanes: readonly Lane[]): readonly number[] {
+  const tops = [AXIS_PX];
+  for (const lane of lanes) tops.push((tops.at(-1) ?? AXIS_PX) + laneHeight(lane));
+  return tops;
+}
+
+function LaneName({ lane, heightPx }: { readonly lane: Lane; readonly heightPx: number }): ReactElement {
   return (
-    <div className={classes.laneName} data-failed={lane.isFailed || undefined}>
+    <div className={classes.laneName} data-failed={lane.isFailed || undefined} style={{ height: heightPx }}>
       <span className={classes.laneTitle}>
         {lane.role !== undefined && <RoleMark role={lane.role} />}
         {lane.name}
@@ -121,5 +156,5 @@ function formatAxis(ms: number): string {
 }
 
 function describe(lanes: readonly Lane[]): string {
-  return lanes.map((lane) => `${lane.name}: ${lane.bars.map((bar) => bar.title).join('; ') || 'nothing observed'}`).join('. ');
+  return lanes.map((lane) => `${lane.name}: ${lane.group === undefined ? '' : `${lane.sub}; `}${lane.bars.map((bar) => bar.title).join('; ') || (lane.group === undefined ? 'nothing observed' : '')}`).join('. ');
 }
