@@ -9,6 +9,7 @@ import { EngineCore } from './engine-core.ts';
 import { createEngineMetrics } from './engine-metrics.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { openKvPublishers, type KvPublishers } from './kv-publishers.ts';
+import { MediaCache } from './media-cache.ts';
 import { MetricsRegistry } from './metrics-registry.ts';
 import type { NixlSideChannel } from './nixl-side-channel.ts';
 import { uuidFrom, type Prng } from './prng.ts';
@@ -28,6 +29,7 @@ export interface EngineLife {
   readonly startedAtUnixS: number;
   readonly cores: readonly EngineCore[];
   readonly encoder: EncodeEngine | undefined;
+  readonly media: MediaCache;
   readonly publishers: KvPublishers | undefined;
   readonly registry: MetricsRegistry;
   readonly http: HttpMetrics;
@@ -86,13 +88,15 @@ export async function openEngineLife(input: EngineLifeOptions): Promise<EngineLi
   });
   const first = cores[0];
   if (first === undefined) throw new Error('openEngineLife: dpSize is 0');
+  const media = new MediaCache(options.encoderStore, first.metrics);
   const encoder =
-    options.role === 'encode' ? new EncodeEngine({ options, metrics: first.metrics, slowdown: input.slowdown }) : undefined;
+    options.role === 'encode' ? new EncodeEngine({ options, metrics: first.metrics, media, slowdown: input.slowdown }) : undefined;
   return {
     engineId,
     startedAtUnixS: Math.floor(Date.now() / 1000),
     cores: cores.map(({ core }) => core),
     encoder,
+    media,
     publishers,
     registry,
     http: new HttpMetrics(registry),

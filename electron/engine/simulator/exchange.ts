@@ -62,6 +62,11 @@ export class Exchange {
     this.#response.writeHead(status, { 'content-length': '0' }).end();
   }
 
+  /** The connection breaks before anything was answered (TCP reset). */
+  reset(): void {
+    this.#request.socket.resetAndDestroy();
+  }
+
   error(error: ApiError): void {
     this.json(error.toBody(), error.status);
   }

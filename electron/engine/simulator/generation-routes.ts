@@ -1,31 +1,22 @@
-/** POST /v1/completions and /v1/chat/completions: from bytes to sequences and back. */
-import type { Api } from '#shared/vocabulary.ts';
-import { ApiError, badRequest, internalError, validationError } from './api-error.ts';
+/** The routes that generate: from bytes to sequences and back. What differs between them is the parser and the writer. */
+import { badRequest, internalError } from './api-error.ts';
 import { isRecord } from './chat-template.ts';
+import { answerEncode } from './encode-route.ts';
 import type { EngineCore } from './engine-core.ts';
 import type { Exchange } from './exchange.ts';
-import { Generation } from './generation.ts';
-import { createJsonWriter } from './json-writer.ts';
+import type { GenerationRequest } from './generation-request.ts';
+import { Generation, type GenerationWriter } from './generation.ts';
+import { randomId, readJsonBody } from './json-body.ts';
+import { createJsonWriter, type JsonWriterInput } from './json-writer.ts';
 import { readKvTransferParams } from './nixl-params.ts';
-import { callProducer } from './nixl-side-channel.ts';
-import { parseGeneration, type GenerationRequest } from './request-parsing.ts';
+import { parseGeneration } from './request-parsing.ts';
+import { parseResponsesRequest } from './responses-parsing.ts';
+import { createResponsesJsonWriter, createResponsesSseWriter } from './responses-writer.ts';
+import { ID_PREFIX, type SimApi } from './sim-api.ts';
 import { leastLoaded, type SimContext } from './sim-context.ts';
-import { systemFingerprint } from './sim-options.ts';
-import { createSseWriter } from './sse-writer.ts';
-import { uuidFrom } from './prng.ts';
-
-/** The JSON body, or the refusal that vLLM's FastAPI gives. */
-export function readJsonBody(exchange: Exchange): unknown {
-  const mediaType = exchange.header('content-type')?.split(';')[0]?.trim().toLowerCase();
-  if (mediaType !== 'application/json') {
-    throw new ApiError(400, 'Bad Request', "Unsupported Media Type: Only 'application/json' is allowed");
-  }
-  try {
-    return JSON.parse(exchange.body.toString('utf8'));
-  } catch {
-    throw validationError('json_invalid', [], 'JSON decode error');
-  }
-}
+import { createSseWriter, type SseWriterInput } from './sse-writer.ts';
+import { parseTokenRequest } from './token-parsing.ts';
+import { createTokenJsonWriter, createTokenSseWriter } from './token-writer.ts';
 
 function chooseCore(exchange: Exchange, context: SimContext): EngineCore {
   const { cores } = context.life();
@@ -39,69 +30,99 @@ function chooseCore(exchange: Exchange, context: SimContext): EngineCore {
 }
 
 /** A refused decode leg lets the prefill instance free its blocks, as vLLM does since 2026-05-09. */
-function releaseRemote(body: unknown): void {
-  const transfer = isRecord(body) ? readKvTransferParams(body['kv_transfer_params']) : undefined;
-  if (transfer?.kind === 'pull') void callProducer('done', transfer.reference);
+function releaseRemote(body: unknown, exchange: Exchange, context: SimContext): void {
+  const params = isRecord(body) ? readKvTransferParams(body['kv_transfer_params']) : undefined;
+  if (params !== undefined) context.life().cores[0]?.refuseTransfer(params, exchange.header('x-request-id') ?? '');
 }
 
-function parse(exchange: Exchange, api: Api, context: SimContext): { request: GenerationRequest; core: EngineCore } {
+function parseBody(body: unknown, api: SimApi, context: SimContext): GenerationRequest {
+  if (api === 'generate') return parseTokenRequest(body, context.options);
+  if (api === 'responses') return parseResponsesRequest(body, context.options);
+  return parseGeneration(body, api, context.options);
+}
+
+function parse(exchange: Exchange, api: SimApi, context: SimContext): { request: GenerationRequest; core: EngineCore } {
   const body = readJsonBody(exchange);
   try {
-    return { request: parseGeneration(body, api, context.options), core: chooseCore(exchange, context) };
+    return { request: parseBody(body, api, context), core: chooseCore(exchange, context) };
   } catch (error) {
-    releaseRemote(body);
+    releaseRemote(body, exchange, context);
     throw error;
   }
 }
 
+function createStreamWriter(api: SimApi, input: SseWriterInput): GenerationWriter {
+  if (api === 'generate') return createTokenSseWriter(input);
+  return api === 'responses' ? createResponsesSseWriter(input) : createSseWriter(input);
+}
+
+function createBodyWriter(api: SimApi, input: JsonWriterInput): GenerationWriter {
+  if (api === 'generate') return createTokenJsonWriter(input);
+  return api === 'responses' ? createResponsesJsonWriter(input) : createJsonWriter(input);
+}
+
+/** Responses are named by the server; elsewhere the header, then the body, names the request (serve/engine/serving.py). */
+function responseIdOf(exchange: Exchange, { api, requestId }: GenerationRequest, context: SimContext): string {
+  const given = api === 'responses' ? undefined : (exchange.header('x-request-id') ?? requestId);
+  return `${ID_PREFIX[api]}${given ?? randomId(context.prng)}`;
+}
+
 /** `done` is called when nothing more will happen on this exchange. Throws ApiError. */
-export function generate(exchange: Exchange, api: Api, context: SimContext, done: () => void): void {
+export function generate(exchange: Exchange, api: SimApi, context: SimContext, done: () => void): void {
   const { request, core } = parse(exchange, api, context);
-  const base = exchange.header('x-request-id') ?? request.requestId ?? uuidFrom(context.prng).replaceAll('-', '');
-  const responseId = `${api === 'chat' ? 'chatcmpl' : 'cmpl'}-${base}`;
+  const responseId = responseIdOf(exchange, request, context);
   if (context.options.role === 'encode') {
-    encode(exchange, context, { request, responseId, done });
+    answerEncode(exchange, context, { request, responseId, done });
     return;
   }
-  const generation = new Generation({
-    request,
-    options: context.options,
-    core,
-    responseId,
-    nextSuffix: () => context.prng.hex(8),
-  });
+  const generation = new Generation({ request, options: context.options, core, responseId, nextSuffix: () => context.prng.hex(8) });
+  let encoding: NodeJS.Timeout | undefined;
   exchange.onAbort(() => {
+    clearTimeout(encoding);
     generation.abort();
     done();
   });
-  if (request.isStream) {
-    exchange.beginStream();
-    generation.start(
-      createSseWriter({
-        generation,
-        write: (text) => exchange.writeStream(text),
-        end: () => {
-          exchange.endStream();
-          done();
-        },
-      }),
-    );
-    return;
-  }
-  generation.start(
-    createJsonWriter({
+  const start = (): void => generation.start(writerFor(exchange, generation, { core, done }));
+  const encodeMs = encodeTimeMs(request, context);
+  if (request.isStream) exchange.beginStream();
+  if (encodeMs === 0) start();
+  else encoding = setTimeout(start, encodeMs);
+}
+
+function writerFor(exchange: Exchange, generation: Generation, { core, done }: { readonly core: EngineCore; readonly done: () => void }): GenerationWriter {
+  const { api, isStream } = generation.request;
+  if (isStream) {
+    return createStreamWriter(api, {
       generation,
-      send: (body) => {
-        addLoadHeader(exchange, core);
-        exchange.inferenceJson(body);
+      write: (text) => exchange.writeStream(text),
+      end: () => {
+        exchange.endStream();
         done();
       },
-      sendError: (message) => {
-        exchange.error(internalError(message));
-        done();
-      },
-    }),
-  );
+    });
+  }
+  return createBodyWriter(api, {
+    generation,
+    send: (body) => {
+      addLoadHeader(exchange, core);
+      exchange.inferenceJson(body);
+      done();
+    },
+    sendError: (message) => {
+      exchange.error(internalError(message));
+      done();
+    },
+  });
+}
+
+/**
+ * How long this instance encodes media that it found nowhere, before the sequence may start. Whoever gets the prompt's
+ * KV from elsewhere needs no encoder output for it.
+ */
+function encodeTimeMs({ prompts, kvTransferParams }: GenerationRequest, { options, life, slowdown }: SimContext): number {
+  const media = prompts.flatMap((prompt) => prompt.media);
+  if (media.length === 0 || kvTransferParams?.['do_remote_prefill'] === true) return 0;
+  return (life().media.admit(media) * options.timing.encodeMsPerItem * slowdown()) / options.speed;
 }
 
 /** ORCA load report on whole answers, when asked for (protocol facts: serve/utils/orca_metrics.py). */
@@ -112,59 +133,4 @@ function addLoadHeader(exchange: Exchange, core: EngineCore): void {
   if (format !== 'TEXT') return;
   const pairs = Object.entries(metrics).map(([name, value]) => `named_metrics.${name}=${value}`);
   exchange.setHeader('endpoint-load-metrics', `TEXT ${pairs.join(', ')}`);
-}
-
-interface EncodeInput {
-  readonly request: GenerationRequest;
-  readonly responseId: string;
-  readonly done: () => void;
-}
-
-/** An encoder answers without text; it has no use for streaming. */
-function encode(exchange: Exchange, context: SimContext, { request, responseId, done }: EncodeInput): void {
-  const { encoder } = context.life();
-  const prompt = request.prompts[0];
-  if (encoder === undefined || prompt === undefined) throw internalError();
-  if (request.isStream) throw badRequest('Encoder instances do not stream; send stream=false.', 'stream');
-  const cancel = encoder.encode(prompt.media, prompt.tokens.length, (ecTransferParams) => {
-    exchange.inferenceJson({
-      id: responseId,
-      object: 'chat.completion',
-      created: Math.floor(Date.now() / 1000),
-      model: request.model,
-      choices: [
-        {
-          index: 0,
-          message: {
-            role: 'assistant', content: '', refusal: null, annotations: null, audio: null, function_call: null, reasoning: null,
-          },
-          logprobs: null,
-          finish_reason: 'length',
-          stop_reason: null,
-          token_ids: null,
-          routed_experts: null,
-        },
-      ],
-      service_tier: null,
-      system_fingerprint: systemFingerprint(context.options),
-      usage: {
-        prompt_tokens: prompt.tokens.length,
-        total_tokens: prompt.tokens.length,
-        completion_tokens: 0,
-        prompt_tokens_details: null,
-        completion_tokens_details: null,
-      },
-      prompt_logprobs: null,
-      prompt_token_ids: null,
-      prompt_text: null,
-      kv_transfer_params: null,
-      ec_transfer_params: ecTransferParams,
-      metrics: null,
-    });
-    done();
-  });
-  exchange.onAbort(() => {
-    cancel();
-    done();
-  });
 }

@@ -3,16 +3,20 @@
  * writer is the only thing that differs between streaming and not.
  */
 import type { EngineCore } from './engine-core.ts';
-import { chatLogprobs, completionLogprobs, sampleLogprobs, type TokenLogprobs } from './logprobs.ts';
+import type { GenerationRequest } from './generation-request.ts';
+import { chatLogprobs, completionLogprobs, sampleLogprobs, tokenIdLogprobs, type TokenLogprobs } from './logprobs.ts';
+import { readKvTransferParams } from './nixl-params.ts';
 import { planOutput, type OutputPlan } from './output-plan.ts';
-import type { GenerationRequest } from './request-parsing.ts';
 import type { FinishResult, Sequence } from './sequence.ts';
 import { systemFingerprint, type ResolvedSimOptions } from './sim-options.ts';
 import { TextAssembler } from './text-assembler.ts';
+import { THINK_END_TOKEN } from './tokenizer.ts';
 
 /** Tokens that came since the last call, as text and as ids. */
 export interface Delta {
   readonly text: string;
+  /** Text before the answer; empty unless the prompt opened the reasoning. */
+  readonly reasoning: string;
   readonly tokens: readonly number[];
   /** Already in the API's shape; null when not asked for. */
   readonly logprobs: object | null;
@@ -22,6 +26,8 @@ export interface Choice {
   readonly index: number;
   readonly plan: OutputPlan;
   readonly assembler: TextAssembler;
+  /** Undefined when there is none, or when this route does not tell it from the answer. */
+  readonly reasoning: { readonly assembler: TextAssembler; tokens: number; isOpen: boolean } | undefined;
   readonly tokens: number[];
   readonly logprobs: TokenLogprobs[];
   finish: { readonly reason: string; readonly stopReason: string | number | null } | undefined;
@@ -41,13 +47,15 @@ export interface Usage {
   readonly completion: number;
   readonly cached: number;
   readonly media: number;
+  /** Output tokens before the answer; undefined when no choice reasons. */
+  readonly reasoning: number | undefined;
 }
 
 export interface GenerationInput {
   readonly request: GenerationRequest;
   readonly options: ResolvedSimOptions;
   readonly core: EngineCore;
-  /** `chatcmpl-<id>` or `cmpl-<id>`. */
+  /** With the route's prefix, e.g. `chatcmpl-<id>`. */
   readonly responseId: string;
   /** Random suffix for internal ids: 8 hex digits. */
   readonly nextSuffix: () => string;
@@ -63,7 +71,7 @@ export class Generation {
   kvTransferParams: object | undefined;
   readonly #input: GenerationInput;
   readonly #sequences: Sequence[] = [];
-  readonly #pending = new Map<Choice, { text: string; tokens: number[] }>();
+  readonly #pending = new Map<Choice, { text: string; reasoning: string; tokens: number[] }>();
   #writer: GenerationWriter | undefined;
   #hasBegun = false;
   #open = 0;
@@ -92,12 +100,14 @@ export class Generation {
 
   usage(): Usage {
     const { prompts, n } = this.request;
+    const reasoning = this.choices.flatMap((choice) => choice.reasoning?.tokens ?? []);
     const firsts = this.#sequences.filter((_, index) => index % n === 0);
     return {
       prompt: prompts.reduce((sum, { tokens }) => sum + tokens.length, 0),
       completion: this.#sequences.reduce((sum, sequence) => sum + sequence.outputLength, 0),
       cached: firsts.reduce((sum, sequence) => sum + sequence.cachedTokens, 0),
       media: prompts.reduce((sum, { media }) => sum + media.reduce((total, item) => total + item.length, 0), 0),
+      reasoning: reasoning.length === 0 ? undefined : reasoning.reduce((sum, tokens) => sum + tokens, 0),
     };
   }
 
@@ -120,7 +130,9 @@ export class Generation {
   /** In the API's shape. */
   logprobsOf(entries: readonly TokenLogprobs[], offset: number): object | null {
     if (this.request.logprobs === undefined) return null;
-    return this.request.api === 'chat' ? chatLogprobs(entries) : completionLogprobs(entries, offset);
+    const { api } = this.request;
+    if (api === 'generate') return tokenIdLogprobs(entries);
+    return api === 'completions' ? completionLogprobs(entries, offset) : chatLogprobs(entries);
   }
 
   #submit(prompt: number, child: number): void {
@@ -138,11 +150,18 @@ export class Generation {
       tools: request.tools,
       toolChoice: request.toolChoice,
     });
+    const splitsReasoning = plan.isThinking && request.api === 'chat';
     const choice: Choice = {
-      index, plan, assembler: new TextAssembler(request.stop), tokens: [], logprobs: [], finish: undefined,
+      index,
+      plan,
+      assembler: new TextAssembler(request.stop),
+      reasoning: splitsReasoning ? { assembler: new TextAssembler(request.stop), tokens: 0, isOpen: true } : undefined,
+      tokens: [],
+      logprobs: [],
+      finish: undefined,
     };
     this.choices.push(choice);
-    const base = request.api === 'chat' ? this.responseId : `${this.responseId}-${prompt}`;
+    const base = request.api === 'completions' ? `${this.responseId}-${prompt}` : this.responseId;
     this.#sequences.push(
       this.#input.core.submit({
         id: `${request.n > 1 ? `${child}_` : ''}${base}-${this.#input.nextSuffix()}`,
@@ -157,7 +176,7 @@ export class Generation {
         ignoreEos: request.ignoreEos,
         n: request.n,
         plan,
-        kvTransfer: request.kvTransfer,
+        kvTransfer: readKvTransferParams(request.kvTransferParams),
         isFullReport: request.isFullReport,
         listener: {
           token: (token) => this.#token(choice, token, false),
@@ -177,19 +196,21 @@ export class Generation {
     if (this.request.logprobs !== undefined) {
       choice.logprobs.push(sampleLogprobs(token, choice.tokens.length, this.request.logprobs));
     }
-    const pending = this.#pending.get(choice) ?? { text: '', tokens: [] };
-    pending.text += choice.assembler.push(token);
+    const pending = this.#pending.get(choice) ?? { text: '', reasoning: '', tokens: [] };
+    if (choice.reasoning?.isOpen === true) pending.reasoning += pushReasoning(choice.reasoning, token);
+    else pending.text += choice.assembler.push(token);
     pending.tokens.push(token);
     this.#pending.set(choice, pending);
     if (!isLast && pending.tokens.length >= this.request.streamInterval) this.#flush(choice);
   }
 
   #flush(choice: Choice): void {
-    const { text, tokens } = this.#pending.get(choice) ?? { text: '', tokens: [] };
+    const { text, reasoning, tokens } = this.#pending.get(choice) ?? { text: '', reasoning: '', tokens: [] };
     this.#pending.delete(choice);
     const entries = this.request.logprobs === undefined ? [] : choice.logprobs.slice(choice.logprobs.length - tokens.length);
     const offset = choice.assembler.text.length - text.length;
-    this.#writer?.delta(choice, { text, tokens, logprobs: tokens.length === 0 ? null : this.logprobsOf(entries, offset) });
+    const shown = this.request.showsReasoning ? reasoning : '';
+    this.#writer?.delta(choice, { text, reasoning: shown, tokens, logprobs: tokens.length === 0 ? null : this.logprobsOf(entries, offset) });
   }
 
   #finished(choice: Choice, token: number | undefined, result: FinishResult): void {
@@ -198,7 +219,8 @@ export class Generation {
       this.#hasBegun = true;
       this.#writer?.begin();
     }
-    const pending = this.#pending.get(choice) ?? { text: '', tokens: [] };
+    const pending = this.#pending.get(choice) ?? { text: '', reasoning: '', tokens: [] };
+    if (choice.reasoning?.isOpen === true) pending.reasoning += choice.reasoning.assembler.end();
     pending.text += choice.assembler.end();
     this.#pending.set(choice, pending);
     const isCall = choice.plan.kind === 'tool' && result.reason === 'stop';
@@ -214,4 +236,12 @@ export class Generation {
     this.abort();
     writer?.failed(message);
   }
+}
+
+/** The marker itself is never shown. */
+function pushReasoning(reasoning: NonNullable<Choice['reasoning']>, token: number): string {
+  reasoning.tokens += 1;
+  if (token !== THINK_END_TOKEN) return reasoning.assembler.push(token);
+  reasoning.isOpen = false;
+  return reasoning.assembler.end();
 }

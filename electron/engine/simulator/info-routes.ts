@@ -1,9 +1,14 @@
 /** The routes that answer at once: health, models, tokenizer, metrics and vLLM's development routes. */
 import { badRequest } from './api-error.ts';
 import { isRecord, renderChat } from './chat-template.ts';
+import { derenderChat, derenderCompletion } from './derender-routes.ts';
 import type { Exchange } from './exchange.ts';
-import { readJsonBody } from './generation-routes.ts';
+import { readJsonBody } from './json-body.ts';
+import { render } from './render-routes.ts';
+import { isThinkingAsked } from './request-parsing.ts';
+import { responseNotFound } from './responses-parsing.ts';
 import type { SimContext } from './sim-context.ts';
+import { kvTransferConfig, transferEnv } from './transfer/kv-transfer-config.ts';
 import { decodeTokens, encodeText, tokenText } from './tokenizer.ts';
 
 export type Route = (exchange: Exchange, context: SimContext) => void;
@@ -51,6 +56,7 @@ function tokenize(exchange: Exchange, { options }: SimContext): void {
           messages: body['messages'],
           tools: body['tools'],
           addGenerationPrompt: body['add_generation_prompt'] !== false,
+          isThinking: isThinkingAsked(body),
         }).tokens;
   exchange.json({
     count: tokens.length,
@@ -70,7 +76,7 @@ function detokenize(exchange: Exchange): void {
 }
 
 function serverInfo(exchange: Exchange, { options, life }: SimContext): void {
-  const { publishers, engineId } = life();
+  const { publishers, engineId, transferPorts } = life();
   const kvEvents = publishers?.config;
   const vllmConfig = {
     model_config: { model: options.model, max_model_len: options.maxModelLen },
@@ -86,17 +92,10 @@ function serverInfo(exchange: Exchange, { options, life }: SimContext): void {
             replay_endpoint: kvEvents.replayEndpoint ?? null,
             topic: kvEvents.topic,
           },
-    kv_transfer_config: options.nixl
-      ? {
-          kv_connector: 'NixlConnector',
-          engine_id: engineId,
-          kv_role: options.role === 'prefill' ? 'kv_producer' : options.role === 'decode' ? 'kv_consumer' : 'kv_both',
-          kv_load_failure_policy: options.kvLoadFailurePolicy,
-        }
-      : null,
+    kv_transfer_config: kvTransferConfig(options, engineId, transferPorts),
   };
   const isJson = exchange.query.get('config_format') === 'json';
-  exchange.json({ vllm_config: isJson ? vllmConfig : JSON.stringify(vllmConfig), vllm_env: {}, system_env: {} });
+  exchange.json({ vllm_config: isJson ? vllmConfig : JSON.stringify(vllmConfig), vllm_env: transferEnv(options, transferPorts), system_env: {} });
 }
 
 function resetPrefixCache(exchange: Exchange, { life }: SimContext): void {
@@ -104,7 +103,7 @@ function resetPrefixCache(exchange: Exchange, { life }: SimContext): void {
   exchange.json({ success: results.every(Boolean) });
 }
 
-const health: Route = (exchange) => exchange.empty();
+const health: Route = (exchange, { life }) => exchange.empty(life().death === undefined ? 200 : 503);
 
 /** By `METHOD path`. */
 export const INFO_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
@@ -117,6 +116,32 @@ export const INFO_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ['POST /tokenize', tokenize],
   ['POST /detokenize', detokenize],
   ['GET /metrics', (exchange, { life }) => exchange.text(life().registry.render(), METRICS_TYPE)],
+]);
+
+/** Only with a model that generates. */
+export const RENDER_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
+  ['POST /v1/chat/completions/render', (exchange, context) => render(exchange, 'chat', context)],
+  ['POST /v1/completions/render', (exchange, context) => render(exchange, 'completions', context)],
+  ['POST /v1/chat/completions/derender', derenderChat],
+  ['POST /v1/completions/derender', derenderCompletion],
+]);
+
+const RESPONSE_PATH = /^\/v1\/responses\/([^/]+)(\/cancel)?$/u;
+
+/** Nothing is stored, so no response can be found again: `GET /v1/responses/{id}`, `POST /v1/responses/{id}/cancel`. */
+export function responseRoute(method: string, path: string): Route | undefined {
+  const match = RESPONSE_PATH.exec(path);
+  if (match?.[1] === undefined || method !== (match[2] === undefined ? 'GET' : 'POST')) return undefined;
+  const [, id] = match;
+  return () => {
+    throw responseNotFound(id);
+  };
+}
+
+/** Only with --profiler-config: 200 without a body. */
+export const PROFILE_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
+  ['POST /start_profile', (exchange) => exchange.empty()],
+  ['POST /stop_profile', (exchange) => exchange.empty()],
 ]);
 
 /** Only with VLLM_SERVER_DEV_MODE=1. */

@@ -1,8 +1,9 @@
 /** Non-streaming bodies: every field present, null when unset (protocol facts: openai/{chat_completion,completion}/protocol.py). */
 import type { Choice, Generation, GenerationWriter } from './generation.ts';
+import { promptLogprobs } from './logprobs.ts';
 
-function usageOf(generation: Generation): object {
-  const { prompt, completion, cached, media } = generation.usage();
+export function usageOf(generation: Generation): object {
+  const { prompt, completion, cached, media, reasoning } = generation.usage();
   return {
     prompt_tokens: prompt,
     total_tokens: prompt + completion,
@@ -10,17 +11,20 @@ function usageOf(generation: Generation): object {
     prompt_tokens_details: generation.options.promptTokensDetails
       ? { cached_tokens: cached, created_cache_tokens: null, multimodal_tokens: media > 0 ? media : null }
       : null,
-    completion_tokens_details: null,
+    completion_tokens_details: reasoning === undefined ? null : { reasoning_tokens: reasoning },
   };
 }
 
 function chatChoice(generation: Generation, choice: Choice): object {
   const tool = choice.finish?.reason === 'tool_calls' ? choice.plan.tool : undefined;
+  const reasoning = generation.request.showsReasoning ? choice.reasoning?.assembler.text : undefined;
+  // Whoever was cut off while reasoning has no answer, which is not the same as an empty one.
+  const hasAnswer = tool === undefined && choice.reasoning?.isOpen !== true;
   return {
     index: choice.index,
     message: {
       role: 'assistant',
-      content: tool === undefined ? choice.assembler.text : null,
+      content: hasAnswer ? choice.assembler.text : null,
       refusal: null,
       annotations: null,
       audio: null,
@@ -28,7 +32,7 @@ function chatChoice(generation: Generation, choice: Choice): object {
       ...(tool !== undefined && {
         tool_calls: [{ id: tool.id, type: 'function', function: { name: tool.name, arguments: tool.arguments } }],
       }),
-      reasoning: null,
+      reasoning: reasoning ?? null,
     },
     logprobs: generation.logprobsOf(choice.logprobs, 0),
     finish_reason: choice.finish?.reason ?? null,
@@ -48,7 +52,7 @@ function completionChoice(generation: Generation, choice: Choice): object {
     finish_reason: choice.finish?.reason ?? null,
     stop_reason: choice.finish?.stopReason ?? null,
     token_ids: request.returnTokenIds ? choice.tokens : null,
-    prompt_logprobs: null,
+    prompt_logprobs: promptLogprobsOf(generation, prompt?.tokens),
     prompt_token_ids: request.returnTokenIds ? (prompt?.tokens ?? null) : null,
     routed_experts: null,
   };
@@ -67,7 +71,7 @@ function body(generation: Generation): object {
     system_fingerprint: generation.fingerprint,
     usage: usageOf(generation),
     ...(isChat && {
-      prompt_logprobs: null,
+      prompt_logprobs: promptLogprobsOf(generation, request.prompts[0]?.tokens),
       prompt_token_ids: request.returnTokenIds ? (request.prompts[0]?.tokens ?? null) : null,
       prompt_text: null,
     }),
@@ -75,6 +79,10 @@ function body(generation: Generation): object {
     ec_transfer_params: null,
     metrics: generation.perRequestMetrics(),
   };
+}
+
+export function promptLogprobsOf({ request }: Generation, tokens: readonly number[] | undefined): (object | null)[] | null {
+  return request.promptLogprobs === undefined || tokens === undefined ? null : promptLogprobs(tokens, request.promptLogprobs);
 }
 
 export interface JsonWriterInput {

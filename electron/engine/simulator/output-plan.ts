@@ -3,7 +3,7 @@
  * choice's index, never of the instance. So prefill and decode agree on the first token, as two replicas of one model would.
  */
 import { createPrng, mixSeed, seedOf, type Prng } from './prng.ts';
-import { encodeText, EOS_TOKEN, tokenId } from './tokenizer.ts';
+import { encodeText, EOS_TOKEN, THINK_END_TOKEN, THINK_TOKEN, tokenId } from './tokenizer.ts';
 import { WORDS } from './words.ts';
 import { sampleJson } from './json-sample.ts';
 
@@ -17,6 +17,8 @@ export interface ToolCall {
 export interface OutputPlan {
   readonly kind: 'text' | 'tool';
   readonly tool?: ToolCall;
+  /** The prompt opened the reasoning: what comes before THINK_END_TOKEN is no answer yet. */
+  readonly isThinking: boolean;
   /** Token at `index`; EOS_TOKEN where the model would stop by itself. */
   tokenAt(index: number): number;
 }
@@ -45,6 +47,8 @@ const AUTO_TOOL_SHARE = 0.4;
 const MIN_NATURAL_LENGTH = 12;
 const MEAN_EXTRA_LENGTH = 90;
 const MAX_NATURAL_LENGTH = 1200;
+const MIN_REASONING_LENGTH = 10;
+const REASONING_SPREAD = 40;
 
 const COMMA = tokenId(',');
 const STOP = tokenId('.');
@@ -88,7 +92,9 @@ function naturalLength(prng: Prng, input: OutputPlanInput): number {
   return Math.max(input.minTokens, Math.min(MIN_NATURAL_LENGTH + extra, MAX_NATURAL_LENGTH));
 }
 
-function planTool(prng: Prng, input: OutputPlanInput): OutputPlan | undefined {
+type Answer = Omit<OutputPlan, 'isThinking'>;
+
+function planTool(prng: Prng, input: OutputPlanInput): Answer | undefined {
   if (input.toolChoice === 'none' || input.tools.length === 0) return undefined;
   if (input.toolChoice === 'auto' && prng.next() >= AUTO_TOOL_SHARE) return undefined;
   const tool = input.tools[prng.int(input.tools.length)];
@@ -98,7 +104,24 @@ function planTool(prng: Prng, input: OutputPlanInput): OutputPlan | undefined {
   return { kind: 'tool', tool: call, tokenAt: fixedTokens(text) };
 }
 
+/** As a thinking model would: whether it reasons first is in the prompt's tokens, not in the route they came in on. */
 export function planOutput(input: OutputPlanInput): OutputPlan {
+  const answer = planAnswer(input);
+  if (input.promptTokens.at(-1) !== THINK_TOKEN) return { ...answer, isThinking: false };
+  const prng = createPrng(mixSeed(input.promptTokens, seedOf(`reasoning/${input.seed ?? ''}/${input.choice}`)));
+  const length = MIN_REASONING_LENGTH + prng.int(REASONING_SPREAD);
+  const reasoning = textTokens(prng, length);
+  return {
+    ...answer,
+    isThinking: true,
+    tokenAt: (index) => {
+      if (index === length) return THINK_END_TOKEN;
+      return index < length ? reasoning(index) : answer.tokenAt(index - length - 1);
+    },
+  };
+}
+
+function planAnswer(input: OutputPlanInput): Answer {
   const start = seedOf(`${input.seed ?? ''}/${input.choice}`);
   const prng = createPrng(mixSeed(input.promptTokens, start));
   const tool = planTool(prng, input);

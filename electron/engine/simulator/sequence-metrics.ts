@@ -6,7 +6,6 @@ export function recordAdmission(sequence: Sequence, metrics: EngineMetrics): voi
   metrics.prefixQueries.inc(sequence.promptLength);
   metrics.prefixHits.inc(sequence.localHitTokens);
   if (metrics.nixl !== undefined) metrics.externalQueries.inc(sequence.promptLength - sequence.localHitTokens);
-  metrics.mmQueries.inc(sequence.spec.media.length);
 }
 
 /** One more output token, just appended. */

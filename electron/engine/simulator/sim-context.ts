@@ -9,6 +9,8 @@ export interface SimContext {
   /** The current life; another after a restart. */
   readonly life: () => EngineLife;
   readonly prng: Prng;
+  /** Factor on all simulated times. */
+  readonly slowdown: () => number;
   /** Inference requests in flight, for /load. */
   readonly inFlight: () => number;
 }

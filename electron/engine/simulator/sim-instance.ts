@@ -6,6 +6,7 @@ import type { KvEventsConfig } from '#shared/instance.ts';
 import type { SimFault } from '#shared/operations.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import { openEngineLife, type EngineLife } from './engine-life.ts';
+import type { MediaCounts } from './media-cache.ts';
 import { openHttpFront, type HttpFront } from './http-front.ts';
 import type { PublishCounters } from './kv-publisher.ts';
 import { openNixlSideChannel, type NixlSideChannel } from './nixl-side-channel.ts';
@@ -31,6 +32,8 @@ export interface SimStats {
   /** Blocks kept for a decode instance. */
   readonly pinnedBlocks: number;
   readonly leases: number;
+  /** Media items of requests, by where their encoder output came from: `encoded` are those no encode stage had done. */
+  readonly media: MediaCounts;
   /** Sequences ended because their client left, in this life. */
   readonly aborted: number;
   /** HTTP inference requests in flight. */
@@ -151,6 +154,7 @@ class RunningSimInstance implements SimInstance {
       residentBlocks: sum((core) => core.cache.residentBlocks),
       pinnedBlocks: sum((core) => core.leases.pinnedBlocks),
       leases: sum((core) => core.leases.count),
+      media: { ...this.#life.media.counts },
       aborted: sum((core) => core.aborted),
       inFlight: this.#inFlight(),
       restarts: this.#restarts,
@@ -217,7 +221,7 @@ export async function startSimInstance(given: SimInstanceOptions): Promise<SimIn
     let current = life;
     let inFlight = 0;
     const handler = createSimHandler({
-      context: { options, prng, life: () => current, inFlight: () => inFlight },
+      context: { options, prng, life: () => current, inFlight: () => inFlight, slowdown: () => faults.slowdown() },
       faults,
       received,
       onInFlight: (change) => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Role } from '#shared/vocabulary.ts';
 import type { Logger } from '../log.ts';
 import { silentLogger } from '../log.ts';
+import type { EncoderStore } from './media-cache.ts';
 import type { SharedStore } from './shared-store.ts';
 
 export interface SimKvEventsOptions {
@@ -117,6 +118,10 @@ export interface SimInstanceOptions {
   readonly nixlPort?: number;
   /** What happens when pulling KV fails (`kv_load_failure_policy`). Default `fail`. */
   readonly kvLoadFailurePolicy?: 'fail' | 'recompute';
+  /** Where encode instances leave encoder outputs for others (`ec_connector`). Default none: everyone encodes for itself. */
+  readonly encoderStore?: EncoderStore;
+  /** A pooling model: `/v1/embeddings` and no generation. Default false. */
+  readonly pooling?: boolean;
   /** A store shared by several instances, for P/D without transfer parameters. Default none. */
   readonly sharedStore?: SharedStore;
   /** Bearer token asked for under /v1. Default none. */
@@ -134,12 +139,13 @@ export interface SimInstanceOptions {
   readonly logger?: Logger;
 }
 
-type OptionalOption = 'apiKey' | 'sharedStore' | 'timing' | 'loras' | 'transferTimeoutMs';
+type OptionalOption = 'apiKey' | 'sharedStore' | 'encoderStore' | 'timing' | 'loras' | 'transferTimeoutMs';
 
 /** Options with every default filled in. */
 export type ResolvedSimOptions = Required<Omit<SimInstanceOptions, OptionalOption>> & {
   readonly apiKey: string | undefined;
   readonly sharedStore: SharedStore | undefined;
+  readonly encoderStore: EncoderStore | undefined;
   readonly transferTimeoutMs: number | undefined;
   readonly timing: SimTiming;
   readonly loras: readonly string[];
@@ -181,6 +187,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     bootstrapPort: 0,
     moriio: {},
     profiler: false,
+    pooling: false,
     nixl: options.role !== 'encode',
     nixlPort: 0,
     kvLoadFailurePolicy: 'fail',
@@ -198,6 +205,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     loras: options.loras ?? [],
     apiKey: options.apiKey,
     sharedStore: options.sharedStore,
+    encoderStore: options.encoderStore,
     transferTimeoutMs: options.transferTimeoutMs,
   };
 }

@@ -4,13 +4,14 @@
  */
 import type http from 'node:http';
 import { errorMessage } from '#shared/errors.ts';
-import { API_PATHS, type Api } from '#shared/vocabulary.ts';
-import { ApiError, internalError } from './api-error.ts';
+import { ApiError, badRequest, internalError } from './api-error.ts';
+import { answerEmbeddings, EMBEDDINGS_PATH } from './embeddings-route.ts';
 import { Exchange } from './exchange.ts';
 import { generate } from './generation-routes.ts';
 import type { HttpHandler } from './http-front.ts';
-import { DEV_ROUTES, INFO_ROUTES, type Route } from './info-routes.ts';
+import { DEV_ROUTES, INFO_ROUTES, PROFILE_ROUTES, RENDER_ROUTES, responseRoute, type Route } from './info-routes.ts';
 import type { ReceivedLog, ReceivedRequest } from './received-log.ts';
+import { SIM_API_OF_PATH } from './sim-api.ts';
 import type { SimContext } from './sim-context.ts';
 import type { SimFaults } from './sim-faults.ts';
 
@@ -18,10 +19,10 @@ export const SIMULATED_HEADER = 'x-pdscope-simulated';
 
 const MAX_BODY_BYTES = 128 * 1024 * 1024;
 
-const API_OF_PATH = new Map<string, Api>([
-  [API_PATHS.chat, 'chat'],
-  [API_PATHS.completions, 'completions'],
-]);
+/** Guarded by --api-key (serve/middleware/authenticate.py); /health and /metrics stay open. */
+const GUARDED = ['/v1', '/v2', '/inference', '/cohere'];
+
+type Infer = (exchange: Exchange, context: SimContext, done: () => void) => void;
 
 export interface SimServerOptions {
   readonly context: SimContext;
@@ -84,7 +85,8 @@ class SimServer {
       if (!response.writableFinished) entry.abortedAtMs = performance.now();
       this.#options.context.life().http.observe({
         method: entry.method,
-        handler: API_OF_PATH.has(pathname) || INFO_ROUTES.has(`${entry.method} ${pathname}`) ? pathname : 'none',
+        // Templates, not addresses: the ids of responses are the clients' to choose.
+        handler: responseRoute(entry.method, pathname) === undefined && this.#isKnown(entry.method, pathname) ? pathname : 'none',
         status: response.statusCode,
         seconds: (performance.now() - entry.atMs) / 1000,
       });
@@ -97,11 +99,16 @@ class SimServer {
       exchange.json({ error: 'Unauthorized' }, 401);
       return;
     }
-    const api = exchange.method === 'POST' ? API_OF_PATH.get(exchange.path) : undefined;
-    if (api === undefined) {
+    const infer = exchange.method === 'POST' ? this.#inference(exchange.path) : undefined;
+    if (infer === undefined) {
       this.#info(exchange);
       return;
     }
+    if (faults.fault === 'reset') {
+      exchange.reset();
+      return;
+    }
+    if (faults.fault === 'error-400') throw badRequest('The request was refused (simulated fault)');
     if (faults.fault === 'error-500') throw internalError('Internal server error (simulated fault)');
     if (faults.fault === 'empty-200') {
       exchange.setHeader('content-type', 'application/json');
@@ -116,7 +123,7 @@ class SimServer {
       onInFlight(-1);
     };
     try {
-      generate(exchange, api, context, done);
+      infer(exchange, context, done);
     } catch (error) {
       done();
       throw error;
@@ -125,21 +132,42 @@ class SimServer {
 
   #info(exchange: Exchange): void {
     const { context } = this.#options;
-    const key = `${exchange.method} ${exchange.path}`;
-    const route: Route | undefined = INFO_ROUTES.get(key) ?? (context.options.devMode ? DEV_ROUTES.get(key) : undefined);
+    const route = this.#route(exchange.method, exchange.path);
     if (route !== undefined) {
       route(exchange, context);
       return;
     }
     const other = exchange.method === 'GET' ? 'POST' : 'GET';
-    const isWrongMethod = INFO_ROUTES.has(`${other} ${exchange.path}`) || API_OF_PATH.has(exchange.path);
+    const isWrongMethod = this.#isKnown(other, exchange.path);
     throw isWrongMethod ? new ApiError(405, 'Method Not Allowed', 'Method Not Allowed') : new ApiError(404, 'Not Found', 'Not Found');
   }
 
-  /** Only paths under /v1 are guarded; /health and /metrics stay open. */
+  /** What an instance of this kind infers on a path; these are what the faults of inference act on. */
+  #inference(path: string): Infer | undefined {
+    const { pooling } = this.#options.context.options;
+    if (pooling) return path === EMBEDDINGS_PATH ? answerEmbeddings : undefined;
+    const api = SIM_API_OF_PATH.get(path);
+    return api === undefined ? undefined : (exchange, context, done) => generate(exchange, api, context, done);
+  }
+
+  #route(method: string, path: string): Route | undefined {
+    const { devMode, profiler, pooling } = this.#options.context.options;
+    const key = `${method} ${path}`;
+    return (
+      INFO_ROUTES.get(key) ??
+      (pooling ? undefined : (RENDER_ROUTES.get(key) ?? responseRoute(method, path))) ??
+      (profiler ? PROFILE_ROUTES.get(key) : undefined) ??
+      (devMode ? DEV_ROUTES.get(key) : undefined)
+    );
+  }
+
+  #isKnown(method: string, path: string): boolean {
+    return (method === 'POST' && this.#inference(path) !== undefined) || this.#route(method, path) !== undefined;
+  }
+
   #isAllowed(exchange: Exchange): boolean {
     const { apiKey } = this.#options.context.options;
-    if (apiKey === undefined || !exchange.path.startsWith('/v1')) return true;
+    if (apiKey === undefined || !GUARDED.some((prefix) => exchange.path.startsWith(prefix))) return true;
     return exchange.header('authorization') === `Bearer ${apiKey}`;
   }
 }

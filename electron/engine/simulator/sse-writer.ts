@@ -11,7 +11,7 @@ export interface SseWriterInput {
   readonly end: () => void;
 }
 
-const DONE = 'data: [DONE]\n\n';
+export const DONE_EVENT = 'data: [DONE]\n\n';
 
 class SseWriter implements GenerationWriter {
   readonly #generation: Generation;
@@ -42,8 +42,15 @@ class SseWriter implements GenerationWriter {
   delta(choice: Choice, delta: Delta): void {
     const isChat = this.#generation.request.api === 'chat';
     // Text held back for a stop string gives nothing to send yet.
-    if (delta.text === '' && choice.finish === undefined && delta.tokens.length > 0 && delta.logprobs === null) return;
-    this.#write(isChat ? this.#chatChoice(choice, delta) : this.#completionChoice(choice, delta));
+    if (delta.text === '' && delta.reasoning === '' && choice.finish === undefined && delta.tokens.length > 0 && delta.logprobs === null) return;
+    this.#write(`${isChat ? this.#chatChoice(choice, delta) : this.#completionChoice(choice, delta)}${this.#transferParams(choice)}`);
+  }
+
+  /** Only a patched engine says them in a stream, on the last chunk that has a choice. */
+  #transferParams(choice: Choice): string {
+    const { options, choices, kvTransferParams } = this.#generation;
+    if (!options.paramsInStream || choice.finish === undefined || choices.some(({ finish }) => finish === undefined)) return '';
+    return `,"kv_transfer_params":${JSON.stringify(kvTransferParams ?? null)}`;
   }
 
   complete(): void {
@@ -53,12 +60,12 @@ class SseWriter implements GenerationWriter {
       const tail = metrics === null ? '' : `,"metrics":${JSON.stringify(metrics)}`;
       this.#input.write(`${this.#head}],"usage":${this.#usage(true)},"system_fingerprint":"${fingerprint}"${tail}}\n\n`);
     }
-    this.#input.write(DONE);
+    this.#input.write(DONE_EVENT);
     this.#input.end();
   }
 
   failed(message: string): void {
-    this.#input.write(`data: ${JSON.stringify(internalError(message).toBody())}\n\n${DONE}`);
+    this.#input.write(`data: ${JSON.stringify(internalError(message).toBody())}\n\n${DONE_EVENT}`);
     this.#input.end();
   }
 
@@ -67,21 +74,21 @@ class SseWriter implements GenerationWriter {
     this.#input.write(`${this.#head}${choiceAndMore}${usage}}\n\n`);
   }
 
-  #chatChoice(choice: Choice, { text, tokens, logprobs }: Delta): string {
-    const content =
-      choice.plan.kind === 'tool' ? this.#toolDelta(choice, text) : `{"content":${JSON.stringify(text)}}`;
-    return `{"index":${choice.index},"delta":${content},"logprobs":${JSON.stringify(logprobs)},${finishFields(choice)},"token_ids":${this.#ids(tokens)}}]`;
+  #chatChoice(choice: Choice, { text, reasoning, tokens, logprobs }: Delta): string {
+    const parts: string[] = [];
+    if (reasoning !== '') parts.push(`"reasoning":${JSON.stringify(reasoning)}`);
+    if (choice.plan.kind === 'tool') parts.push(...this.#toolDelta(choice, text));
+    else if (text !== '' || reasoning === '') parts.push(`"content":${JSON.stringify(text)}`);
+    return `{"index":${choice.index},"delta":{${parts.join(',')}},"logprobs":${JSON.stringify(logprobs)},${finishFields(choice)},"token_ids":${this.#ids(tokens)}}]`;
   }
 
-  #toolDelta(choice: Choice, text: string): string {
+  #toolDelta(choice: Choice, text: string): string[] {
     const { tool } = choice.plan;
-    if (tool === undefined || (text === '' && choice.finish !== undefined)) return '{}';
-    if (this.#announcedTools.has(choice)) {
-      return JSON.stringify({ tool_calls: [{ index: 0, function: { arguments: text } }] });
-    }
+    if (tool === undefined || text === '') return [];
+    if (this.#announcedTools.has(choice)) return [`"tool_calls":${JSON.stringify([{ index: 0, function: { arguments: text } }])}`];
     this.#announcedTools.add(choice);
     const call = { index: 0, id: tool.id, type: 'function', function: { name: tool.name, arguments: text } };
-    return JSON.stringify({ tool_calls: [call] });
+    return [`"tool_calls":${JSON.stringify([call])}`];
   }
 
   #completionChoice(choice: Choice, { text, tokens, logprobs }: Delta): string {
@@ -95,10 +102,11 @@ class SseWriter implements GenerationWriter {
   }
 
   #usage(isFinal: boolean): string {
-    const { prompt, completion, cached } = this.#generation.usage();
+    const { prompt, completion, cached, reasoning } = this.#generation.usage();
     const details =
       isFinal && this.#generation.options.promptTokensDetails ? `,"prompt_tokens_details":{"cached_tokens":${cached}}` : '';
-    return `{"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}${details}}`;
+    const completionDetails = isFinal && reasoning !== undefined ? `,"completion_tokens_details":{"reasoning_tokens":${reasoning}}` : '';
+    return `{"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}${details}${completionDetails}}`;
   }
 }
 
