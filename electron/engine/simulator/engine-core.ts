@@ -4,25 +4,31 @@
  * Invariant: a sequence's listener hears `finished` or `failed` exactly once, or nothing after `abort`.
  */
 import { rootHash } from './block-hash.ts';
-import type { EngineMetrics } from './engine-metrics.ts';
+import type { EngineFinishReason, EngineMetrics } from './engine-metrics.ts';
 import { KvCache } from './kv-cache.ts';
 import type { KvEvent } from './kv-event.ts';
-import { writeKvTransferParams } from './nixl-params.ts';
-import { NixlLeases } from './nixl-producer.ts';
-import type { NixlSideChannel } from './nixl-side-channel.ts';
 import { createPrng, type Prng } from './prng.ts';
 import { RemoteLoader } from './remote-loader.ts';
 import { recordAdmission, recordFinish, recordToken } from './sequence-metrics.ts';
 import { Sequence, type FinishResult, type SequenceSpec } from './sequence.ts';
 import type { ResolvedSimOptions } from './sim-options.ts';
 import { StepScheduler, type StepItem } from './step-scheduler.ts';
-import { EOS_TOKEN, tokenText } from './tokenizer.ts';
+import { EOS_TOKEN, tokenId, tokenText } from './tokenizer.ts';
+import { LeaseStore } from './transfer/lease-store.ts';
+import type { SideChannel } from './transfer/side-channel.ts';
+import { NO_LOAD, type Transfer, type TransferParams, type TransferRequest } from './transfer/transfer.ts';
+import { createTransfer } from './transfer/transfers.ts';
 
 /** Steps run in one timer callback before other work gets a turn. */
 const MAX_STEPS_PER_TURN = 64;
 /** A process that falls further behind than this slows down instead of rushing to catch up. */
 const MAX_LAG_MS = 50;
 const STOP_TAIL_CHARS = 256;
+/** What vLLM's clients read when the engine process is gone. */
+const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) for the root cause.';
+/** What models say on KV that is not their prompt's, more often than not. */
+const NOISE_TOKEN = tokenId('!');
+const SUFFIX = /-[0-9a-f]{8}$/u;
 
 export interface EngineCoreOptions {
   readonly options: ResolvedSimOptions;
@@ -33,18 +39,22 @@ export interface EngineCoreOptions {
   /** Extra factor on all times (`slow` fault); read at each step. */
   readonly slowdown: () => number;
   readonly publish: (events: readonly KvEvent[]) => void;
-  readonly sideChannel: NixlSideChannel | undefined;
+  /** This rank's ports for its peers; none without a transfer protocol. The first is the protocol's own, the second MoRIIO's for notifications. */
+  readonly sideChannels: readonly SideChannel[];
+  /** An assertion failed: the process is about to end. */
+  readonly onFatal: (reason: string) => void;
 }
 
 export class EngineCore {
   readonly rank: number;
   readonly cache: KvCache;
-  readonly leases: NixlLeases;
+  readonly leases: LeaseStore;
   aborted = 0;
   readonly #input: EngineCoreOptions;
   readonly #prng: Prng;
   readonly #scheduler: StepScheduler;
   readonly #loader: RemoteLoader;
+  readonly #transfer: Transfer;
   #metrics: EngineMetrics | undefined;
   #events: KvEvent[] = [];
   #step: { readonly items: readonly StepItem[]; readonly endsAtMs: number } | undefined;
@@ -61,14 +71,21 @@ export class EngineCore {
       blockSize: options.blockSize,
       emit: (event) => void this.#events.push(event),
     });
-    this.leases = new NixlLeases({
-      engineId: input.engineId,
-      leaseMs: options.leaseMs,
+    this.leases = new LeaseStore({
       release: (blocks) => {
         this.cache.release(blocks);
         this.#wake();
       },
       onExpired: () => this.#metrics?.nixl?.expired.inc(),
+    });
+    const [channel, notifyChannel = channel] = input.sideChannels;
+    this.#transfer = createTransfer({
+      options,
+      rank: input.rank,
+      engineId: input.engineId,
+      host: channel?.host ?? options.host,
+      port: channel?.port ?? 0,
+      notifyPort: notifyChannel?.port ?? 0,
     });
     this.#loader = new RemoteLoader({
       options,
@@ -76,6 +93,8 @@ export class EngineCore {
       metrics: () => this.#metrics,
       onLoaded: (sequence) => this.#loaded(sequence),
       onFailed: (sequence, reason) => this.#loadFailed(sequence, reason),
+      onRaised: (sequence, reason) => this.#raised(sequence, reason),
+      onFatal: (reason) => this.#fatal(reason),
     });
     this.#scheduler = new StepScheduler({
       cache: this.cache,
@@ -89,7 +108,8 @@ export class EngineCore {
       },
       onPreempted: () => this.#metrics?.preemptions.inc(),
     });
-    if (options.nixl) input.sideChannel?.register(this.leases);
+    const { leases } = this;
+    for (const side of input.sideChannels) side.attach({ engineId: input.engineId, mode: this.#transfer.mode, leases });
   }
 
   /** Set once, right after construction: the families read gauges of the core. */
@@ -109,8 +129,18 @@ export class EngineCore {
     return this.#scheduler.loading.size;
   }
 
+  /** Loads that copied another prompt's KV, in this life. */
+  get corruptedLoads(): number {
+    return this.#loader.corrupted;
+  }
+
   submit(spec: SequenceSpec): Sequence {
     const sequence = new Sequence(spec, performance.now());
+    if (this.#isClosed) {
+      queueMicrotask(() => this.#fail(sequence, ENGINE_DEAD));
+      return sequence;
+    }
+    sequence.load = spec.kvTransfer === undefined ? NO_LOAD : this.#transfer.plan(requestOf(sequence, spec.kvTransfer));
     this.#loader.prepare(sequence);
     this.#scheduler.add(sequence);
     this.#wake();
@@ -121,13 +151,18 @@ export class EngineCore {
   abort(sequence: Sequence): void {
     if (sequence.state === 'finished') return;
     this.aborted += 1;
-    const wasLoading = sequence.state === 'loading';
     this.#end(sequence);
-    // A pull in progress writes into the blocks; they are freed when it ends.
-    if (!wasLoading) this.#scheduler.releaseBlocks(sequence);
-    this.#loader.abandon(sequence);
+    // A copy in progress writes into the blocks; they are freed when it ends.
+    if (!this.#loader.abandon(sequence)) this.#scheduler.releaseBlocks(sequence);
     if (this.#metrics !== undefined) recordFinish(sequence, 'abort', this.#metrics);
     this.#wake();
+  }
+
+  /** A request was refused before it came here: lets the producer free its blocks, as vLLM does since 2026-05-09. */
+  refuseTransfer(params: TransferParams, baseId: string): void {
+    if (params['do_remote_prefill'] !== true) return;
+    const load = this.#transfer.plan({ params, id: baseId, baseId, promptTokens: 0 });
+    if (load.kind === 'fetch') void load.source.done();
   }
 
   /** `/reset_prefix_cache`: false while blocks are in use. */
@@ -142,13 +177,13 @@ export class EngineCore {
     if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#timer !== undefined) this.#cancelTimer();
-    this.#input.sideChannel?.unregister(this.leases.engineId);
+    for (const side of this.#input.sideChannels) side.attach(undefined);
     const open = [...this.#scheduler.running, ...this.#scheduler.waiting, ...this.#scheduler.loading];
     for (const sequence of open) {
       this.#loader.abandon(sequence);
-      this.#fail(sequence, 'EngineCore encountered an issue. See stack trace (above) for the root cause.');
+      this.#fail(sequence, ENGINE_DEAD);
     }
-    this.leases.dropAll();
+    this.leases.close();
   }
 
   #cancelTimer(): void {
@@ -212,7 +247,7 @@ export class EngineCore {
     sequence.computed += tokens;
     if (sequence.computed < sequence.tokens.length) return;
     const { spec } = sequence;
-    const token = spec.plan.tokenAt(sequence.outputLength);
+    const token = sequence.isGarbage ? NOISE_TOKEN : spec.plan.tokenAt(sequence.outputLength);
     sequence.tokens.push(token);
     if (this.#metrics !== undefined) recordToken(sequence, this.#metrics);
     const end = this.#endAfter(sequence, token);
@@ -239,24 +274,25 @@ export class EngineCore {
     this.#end(sequence);
     const { sharedStore, blockSize } = this.#input.options;
     sharedStore?.put(sequence.tokens.slice(0, sequence.computed), blockSize);
-    const kvTransferParams = this.#keepForDecode(sequence);
-    if (kvTransferParams === undefined) this.#scheduler.releaseBlocks(sequence);
+    const kvTransferParams = this.#handOver(sequence, end.reason);
     if (this.#metrics !== undefined) recordFinish(sequence, end.reason, this.#metrics);
     sequence.spec.listener.finished(token, { ...end, kvTransferParams });
   }
 
-  #keepForDecode(sequence: Sequence): object | undefined {
-    const { sideChannel, options } = this.#input;
-    if (sequence.spec.kvTransfer?.kind !== 'keep' || sideChannel === undefined || !options.nixl) return undefined;
-    this.leases.keep(sequence.spec.id, sequence.blocks);
-    return writeKvTransferParams({
-      blockIds: sequence.blocks.map((block) => block.id),
-      engineId: this.leases.engineId,
-      requestId: sequence.spec.id,
-      host: sideChannel.host,
-      port: sideChannel.port,
-      tokens: sequence.promptLength,
-    });
+  /** Pins the blocks for a peer, or frees them. Answers what the body says about it. */
+  #handOver(sequence: Sequence, reason: EngineFinishReason): object | undefined {
+    const { kvTransfer } = sequence.spec;
+    const blockIds = sequence.blocks.map((block) => block.id);
+    const handover =
+      kvTransfer === undefined
+        ? undefined
+        : this.#transfer.finish({ ...requestOf(sequence, kvTransfer), reason, blockIds, computedTokens: sequence.computed });
+    if (handover?.keep === undefined) this.#scheduler.releaseBlocks(sequence);
+    else {
+      const { blocks, computed, isGarbage } = sequence;
+      this.leases.keep(handover.keep.key, { blocks, tokens: sequence.tokens.slice(0, computed), isGarbage, forMs: handover.keep.forMs });
+    }
+    return handover?.params;
   }
 
   #loaded(sequence: Sequence): void {
@@ -283,6 +319,20 @@ export class EngineCore {
     this.#wake();
   }
 
+  #raised(sequence: Sequence, reason: string): void {
+    if (sequence.state !== 'loading') return;
+    this.#input.options.logger.error({ instance: this.#input.options.name, reason }, 'simulated engine: exception in a request');
+    this.#loader.abandon(sequence);
+    this.#fail(sequence, 'Internal server error');
+    this.#wake();
+  }
+
+  #fatal(reason: string): void {
+    if (this.#isClosed) return;
+    this.#input.options.logger.error({ instance: this.#input.options.name, reason }, 'simulated engine: assertion failed, EngineCore dies');
+    this.#input.onFatal(reason);
+  }
+
   #fail(sequence: Sequence, message: string): void {
     this.#end(sequence);
     this.#scheduler.releaseBlocks(sequence);
@@ -301,4 +351,8 @@ export class EngineCore {
     this.#events = [];
     this.#input.publish(events);
   }
+}
+
+function requestOf({ spec, promptLength }: Sequence, params: TransferParams): TransferRequest {
+  return { params, id: spec.id, baseId: spec.id.replace(SUFFIX, ''), promptTokens: promptLength };
 }

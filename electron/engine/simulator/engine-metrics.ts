@@ -34,6 +34,8 @@ export interface EngineMetricsInput {
   readonly model: string;
   readonly rank: number;
   readonly maxModelLen: number;
+  /** Whether KV comes from elsewhere at all. */
+  readonly hasConnector: boolean;
   readonly hasNixl: boolean;
   readonly gauges: {
     readonly running: () => number;
@@ -72,6 +74,7 @@ export interface EngineMetrics {
   readonly prefillS: Histogram;
   readonly decodeS: Histogram;
   readonly prefillComputed: Histogram;
+  readonly hasConnector: boolean;
   readonly nixl: NixlMetrics | undefined;
 }
 
@@ -141,6 +144,7 @@ export function createEngineMetrics(input: EngineMetricsInput): EngineMetrics {
   const external = (what: string): string =>
     `External prefix cache ${what} tokens.`;
   return {
+    hasConnector: input.hasConnector,
     nixl,
     prefixQueries: counter('prefix_cache_queries', 'Prefix cache queries, in terms of number of queried tokens.'),
     prefixHits: counter('prefix_cache_hits', 'Prefix cache hits, in terms of number of cached tokens.'),

@@ -10,6 +10,8 @@ export interface Block {
   readonly id: number;
   refs: number;
   hash: BlockHash | undefined;
+  /** Holds other KV than its hash says, after a load that copied the wrong blocks. */
+  isGarbage: boolean;
   previous: Block | undefined;
   next: Block | undefined;
 }
@@ -45,12 +47,12 @@ export class KvCache {
     this.blockSize = options.blockSize;
     this.capacity = options.capacity;
     this.#emit = options.emit;
-    this.#free = { id: 0, refs: 0, hash: undefined, previous: undefined, next: undefined };
+    this.#free = { id: 0, refs: 0, hash: undefined, isGarbage: false, previous: undefined, next: undefined };
     this.#free.previous = this.#free;
     this.#free.next = this.#free;
     // Block 0 is vLLM's null block and never handed out.
     for (let id = 1; id <= options.capacity; id += 1) {
-      this.#append({ id, refs: 0, hash: undefined, previous: undefined, next: undefined });
+      this.#append({ id, refs: 0, hash: undefined, isGarbage: false, previous: undefined, next: undefined });
     }
   }
 
@@ -151,6 +153,7 @@ export class KvCache {
     if (block === undefined || block === this.#free) throw new Error('KvCache: no free block after the check');
     this.#unlink(block);
     block.refs = 1;
+    block.isGarbage = false;
     const { hash } = block;
     if (hash !== undefined) {
       block.hash = undefined;

@@ -5,7 +5,7 @@ import type { Sequence } from './sequence.ts';
 export function recordAdmission(sequence: Sequence, metrics: EngineMetrics): void {
   metrics.prefixQueries.inc(sequence.promptLength);
   metrics.prefixHits.inc(sequence.localHitTokens);
-  if (metrics.nixl !== undefined) metrics.externalQueries.inc(sequence.promptLength - sequence.localHitTokens);
+  if (metrics.hasConnector) metrics.externalQueries.inc(sequence.promptLength - sequence.localHitTokens);
 }
 
 /** One more output token, just appended. */

@@ -3,7 +3,7 @@ import type { BlockHash, ExtraKey } from './block-hash.ts';
 import type { EngineFinishReason } from './engine-metrics.ts';
 import type { Block } from './kv-cache.ts';
 import type { OutputPlan } from './output-plan.ts';
-import type { KvTransferRequest } from './nixl-params.ts';
+import { NO_LOAD, type LoadPlan, type TransferParams } from './transfer/transfer.ts';
 
 export interface FinishResult {
   readonly reason: EngineFinishReason;
@@ -45,7 +45,7 @@ export interface SequenceSpec {
   readonly ignoreEos: boolean;
   readonly n: number;
   readonly plan: OutputPlan;
-  readonly kvTransfer: KvTransferRequest | undefined;
+  readonly kvTransfer: TransferParams | undefined;
   /** `vllm_xargs: {"kv_cache_report_mode": "full"}`: blocks found in the cache are published too (since 2026-07-09). */
   readonly isFullReport: boolean;
   readonly listener: SequenceListener;
@@ -67,8 +67,12 @@ export class Sequence {
   computed = 0;
   localHitTokens = 0;
   externalTokens = 0;
+  /** What the transfer protocol made of `kvTransfer`; set once, when the core takes the sequence. */
+  load: LoadPlan = NO_LOAD;
   /** Remote KV was handled: pulled, found missing, or not asked for. */
-  isRemoteDone: boolean;
+  isRemoteDone = true;
+  /** Its KV is another prompt's, so what it says is noise. Nobody but the simulation knows. */
+  isGarbage = false;
   isPrefillCounted = false;
   scheduledMs: number | undefined;
   firstTokenMs: number | undefined;
@@ -80,7 +84,6 @@ export class Sequence {
     this.spec = spec;
     this.tokens = [...spec.promptTokens];
     this.arrivedMs = nowMs;
-    this.isRemoteDone = spec.kvTransfer?.kind !== 'pull';
   }
 
   get promptLength(): number {

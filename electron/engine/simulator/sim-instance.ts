@@ -9,12 +9,15 @@ import { openEngineLife, type EngineLife } from './engine-life.ts';
 import type { MediaCounts } from './media-cache.ts';
 import { openHttpFront, type HttpFront } from './http-front.ts';
 import type { PublishCounters } from './kv-publisher.ts';
-import { openNixlSideChannel, type NixlSideChannel } from './nixl-side-channel.ts';
 import { createPrng, seedOf, type Prng } from './prng.ts';
 import { ReceivedLog, type ReceivedRequest } from './received-log.ts';
 import { SimFaults } from './sim-faults.ts';
 import { resolveSimOptions, type ResolvedSimOptions, type SimInstanceOptions } from './sim-options.ts';
 import { createSimHandler } from './sim-server.ts';
+import { reachableHost } from './transfer/http-json.ts';
+import { formatZmqAddress, type MoriioAddress } from './transfer/moriio-address.ts';
+import { startRegistration, type Registration } from './transfer/moriio-registration.ts';
+import { closeSideChannels, openSideChannels, type SideChannel } from './transfer/side-channel.ts';
 
 export type { ReceivedRequest } from './received-log.ts';
 export type { SimInstanceOptions, SimKvEventsOptions, SimTiming } from './sim-options.ts';
@@ -29,11 +32,13 @@ export interface SimStats {
   readonly freeBlocks: number;
   /** Blocks that hold a hash, referenced or not. */
   readonly residentBlocks: number;
-  /** Blocks kept for a decode instance. */
+  /** Blocks kept for a peer. */
   readonly pinnedBlocks: number;
   readonly leases: number;
   /** Media items of requests, by where their encoder output came from: `encoded` are those no encode stage had done. */
   readonly media: MediaCounts;
+  /** Loads that copied the KV of other tokens than the request's, in this life: engines do not notice, answers are noise. */
+  readonly corruptedLoads: number;
   /** Sequences ended because their client left, in this life. */
   readonly aborted: number;
   /** HTTP inference requests in flight. */
@@ -50,8 +55,14 @@ export interface SimInstance {
   readonly url: string;
   /** Real endpoints of rank 0; undefined without events. */
   readonly kvEvents: KvEventsConfig | undefined;
-  /** New after each restart; undefined without NIXL. */
+  /** New after each restart, without the `_dp<rank>` of several ranks; undefined without a transfer protocol. */
   readonly engineId: string | undefined;
+  /** The assertion that killed the engine, until the next restart: 503 on /health, then refused connections. */
+  readonly death: string | undefined;
+  /** Mooncake bootstrap server, `http://host:port`, the same after restarts; undefined where there is none. */
+  readonly bootstrapUrl: string | undefined;
+  /** MoRIIO: `host:IP,handshake:PORT,notify:PORT` of rank 0, as registrations say it; undefined with other protocols. */
+  readonly zmqAddress: string | undefined;
   readonly fault: SimFault;
   /**
    * `amount`: delay factor (`slow`, default 10), chunks before the cut (`reset-mid-stream`, 3), batches kept back
@@ -76,7 +87,23 @@ interface Parts {
   readonly prng: Prng;
   readonly faults: SimFaults;
   readonly received: ReceivedLog;
-  readonly sideChannel: NixlSideChannel | undefined;
+  readonly sideChannels: readonly (readonly SideChannel[])[];
+}
+
+/** How long a process with a dead engine still answers before it exits, real milliseconds. */
+const EXIT_AFTER_MS = 500;
+
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** A chosen port per rank; MoRIIO has a second for notifications. */
+async function openPeerPorts({ transfer, host, nixlPort, dpSize }: ResolvedSimOptions): Promise<readonly (readonly SideChannel[])[]> {
+  if (transfer === 'none') return [];
+  const first = await openSideChannels(host, nixlPort, dpSize);
+  if (transfer !== 'moriio') return first.map((channel) => [channel]);
+  const second = await openSideChannels(host, 0, dpSize);
+  return first.map((channel, rank) => [channel, ...second.slice(rank, rank + 1)]);
 }
 
 class RunningSimInstance implements SimInstance {
@@ -89,6 +116,8 @@ class RunningSimInstance implements SimInstance {
   readonly #inFlight: () => number;
   #life: EngineLife;
   readonly #setLife: (life: EngineLife) => void;
+  readonly #zmq: MoriioAddress;
+  readonly #registration: Registration | undefined;
   #restarts = 0;
   #isClosed = false;
   #lastTurn: Promise<void> = Promise.resolve();
@@ -103,8 +132,11 @@ class RunningSimInstance implements SimInstance {
     this.role = options.role;
     this.name = options.name;
     this.model = options.model;
-    const host = options.host === '0.0.0.0' ? '127.0.0.1' : options.host;
-    this.url = `http://${host.includes(':') ? `[${host}]` : host}:${state.front.port}`;
+    const address = `${bracketed(reachableHost(options.host))}:${state.front.port}`;
+    this.url = `http://${address}`;
+    const { port, notifyPort } = state.life.transferPorts;
+    this.#zmq = { host: reachableHost(options.host), handshakePort: port, notifyPort };
+    this.#registration = this.#register(address);
   }
 
   get kvEvents(): KvEventsConfig | undefined {
@@ -112,7 +144,20 @@ class RunningSimInstance implements SimInstance {
   }
 
   get engineId(): string | undefined {
-    return this.#parts.options.nixl ? this.#life.engineId : undefined;
+    return this.#parts.options.transfer === 'none' ? undefined : this.#life.engineId;
+  }
+
+  get bootstrapUrl(): string | undefined {
+    const { bootstrapPort } = this.#life.transferPorts;
+    return bootstrapPort === undefined ? undefined : `http://${bracketed(reachableHost(this.#parts.options.host))}:${bootstrapPort}`;
+  }
+
+  get zmqAddress(): string | undefined {
+    return this.#parts.options.transfer === 'moriio' ? formatZmqAddress(this.#zmq) : undefined;
+  }
+
+  get death(): string | undefined {
+    return this.#life.death;
   }
 
   get fault(): SimFault {
@@ -155,6 +200,7 @@ class RunningSimInstance implements SimInstance {
       pinnedBlocks: sum((core) => core.leases.pinnedBlocks),
       leases: sum((core) => core.leases.count),
       media: { ...this.#life.media.counts },
+      corruptedLoads: sum((core) => core.corruptedLoads),
       aborted: sum((core) => core.aborted),
       inFlight: this.#inFlight(),
       restarts: this.#restarts,
@@ -164,10 +210,31 @@ class RunningSimInstance implements SimInstance {
   close(): Promise<void> {
     return this.#inTurn(async () => {
       this.#isClosed = true;
+      this.#registration?.close();
       await this.#front.close();
-      this.#life.close();
-      await this.#parts.sideChannel?.close();
+      await this.#life.close();
+      await closeSideChannels(this.#parts.sideChannels);
     });
+  }
+
+  #register(httpAddress: string): Registration | undefined {
+    const { transfer, moriio, dpSize } = this.#parts.options;
+    if (transfer !== 'moriio' || this.role === 'encode') return undefined;
+    const facts = { type: this.role === 'prefill' ? 'P' : 'D', httpAddress, zmq: this.#zmq, dpSize, options: moriio } as const;
+    return startRegistration(facts, () => this.#front.isListening && this.death === undefined);
+  }
+
+  /** The engine is dead: the API server says so for a moment, then its process ends. */
+  exitSoon(): void {
+    const { death } = this;
+    const exit = (): void => {
+      void this.#inTurn(async () => {
+        if (this.death !== death) return;
+        await this.#front.refuse();
+        await this.#life.close();
+      });
+    };
+    setTimeout(exit, EXIT_AFTER_MS).unref();
   }
 
   /** Faults, restarts and the end move the same ports, so they happen one after the other; none after the end. */
@@ -184,7 +251,7 @@ class RunningSimInstance implements SimInstance {
     // Requests that were left hanging will never be answered; their clients should learn that the fault is over.
     if (wasHanging && fault !== 'hang') this.#front.dropConnections();
     if (fault === 'refuse') await this.#front.refuse();
-    else await this.#front.resume();
+    else if (this.#life.death === undefined) await this.#front.resume();
     if (fault === 'event-gap') this.#life.publishers?.skipNext(faults.amount);
     if (fault === 'drop-lease') {
       for (const core of this.#life.cores) core.leases.dropAll();
@@ -198,10 +265,15 @@ class RunningSimInstance implements SimInstance {
 
   async #restartNow(): Promise<void> {
     const { kvEvents } = this;
-    const { options, prng, sideChannel, faults } = this.#parts;
+    const { bootstrapPort } = this.#life.transferPorts;
+    const { options, prng, sideChannels, faults } = this.#parts;
     await this.#front.refuse();
-    this.#life.close();
-    this.#life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents });
+    await this.#life.close();
+    this.#life = await openEngineLife({
+      options, prng, sideChannels, kvEvents, bootstrapPort,
+      slowdown: () => faults.slowdown(),
+      onDeath: () => this.exitSoon(),
+    });
     this.#setLife(this.#life);
     this.#restarts += 1;
     if (faults.fault !== 'refuse') await this.#front.resume();
@@ -214,10 +286,17 @@ export async function startSimInstance(given: SimInstanceOptions): Promise<SimIn
   const prng = createPrng(seedOf(`${options.seed}/${options.role}/${options.name}`));
   const faults = new SimFaults();
   const received = new ReceivedLog(options.keepReceived);
-  const sideChannel = options.nixl ? await openNixlSideChannel(options.host, options.nixlPort) : undefined;
+  const sideChannels = await openPeerPorts(options);
   let life: EngineLife | undefined;
+  let instance: RunningSimInstance | undefined;
   try {
-    life = await openEngineLife({ options, prng, sideChannel, slowdown: () => faults.slowdown(), kvEvents: undefined });
+    life = await openEngineLife({
+      options, prng, sideChannels,
+      slowdown: () => faults.slowdown(),
+      onDeath: () => instance?.exitSoon(),
+      kvEvents: undefined,
+      bootstrapPort: undefined,
+    });
     let current = life;
     let inFlight = 0;
     const handler = createSimHandler({
@@ -229,8 +308,8 @@ export async function startSimInstance(given: SimInstanceOptions): Promise<SimIn
       },
     });
     const front = await openHttpFront(options.host, options.port, handler);
-    return new RunningSimInstance(
-      { options, prng, faults, received, sideChannel },
+    instance = new RunningSimInstance(
+      { options, prng, faults, received, sideChannels },
       {
         front,
         life,
@@ -240,9 +319,10 @@ export async function startSimInstance(given: SimInstanceOptions): Promise<SimIn
         },
       },
     );
+    return instance;
   } catch (error) {
-    life?.close();
-    await sideChannel?.close();
+    await life?.close();
+    await closeSideChannels(sideChannels);
     throw error;
   }
 }

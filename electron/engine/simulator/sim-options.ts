@@ -102,7 +102,7 @@ export interface SimInstanceOptions {
   readonly recomputeThreshold?: number;
   /** A patched engine that puts kv_transfer_params on the last chunk of a stream. Default false. */
   readonly paramsInStream?: boolean;
-  /** Strict role of the connector (`kv_role`); a leg of the other kind makes the engine assert and die. Default `kv_both`. */
+  /** Strict role of the connector (`kv_role`); a leg of the other kind makes the engine assert and die. Default by role for Mooncake and MoRIIO, which want it strict, else `kv_both`. */
   readonly kvRole?: 'kv_producer' | 'kv_consumer' | 'kv_both';
   /** Mooncake bootstrap server of a prefill instance (VLLM_MOONCAKE_BOOTSTRAP_PORT). Default 0 = choose. */
   readonly bootstrapPort?: number;
@@ -112,9 +112,7 @@ export interface SimInstanceOptions {
   readonly moriio?: SimMoriioOptions;
   /** Whether a profiler is configured: `/start_profile`, `/stop_profile` exist. Default false. */
   readonly profiler?: boolean;
-  /** Whether NIXL pull works here (`NixlConnector`). Default true, except on encode instances. */
-  readonly nixl?: boolean;
-  /** Port of the NIXL side channel. Default 0 = choose. */
+  /** Port of rank 0 for peers (NIXL side channel, Mooncake worker, MoRIIO handshake); rank r: port + r. Default 0 = choose. */
   readonly nixlPort?: number;
   /** What happens when pulling KV fails (`kv_load_failure_policy`). Default `fail`. */
   readonly kvLoadFailurePolicy?: 'fail' | 'recompute';
@@ -162,6 +160,11 @@ const DEFAULT_TIMING: SimTiming = {
   jitter: 0.06,
 };
 
+function defaultRole({ transfer, role }: SimInstanceOptions): 'kv_producer' | 'kv_consumer' | 'kv_both' {
+  if (transfer !== 'mooncake' && transfer !== 'moriio') return 'kv_both';
+  return role === 'prefill' ? 'kv_producer' : role === 'decode' ? 'kv_consumer' : 'kv_both';
+}
+
 export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptions {
   const blockSize = options.blockSize ?? 16;
   const blocks = options.blocks ?? 2048;
@@ -183,12 +186,11 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     decoderBlocksTtlMs: 480_000,
     recomputeThreshold: 64,
     paramsInStream: false,
-    kvRole: 'kv_both',
+    kvRole: defaultRole(options),
     bootstrapPort: 0,
     moriio: {},
     profiler: false,
     pooling: false,
-    nixl: options.role !== 'encode',
     nixlPort: 0,
     kvLoadFailurePolicy: 'fail',
     perRequestMetrics: true,

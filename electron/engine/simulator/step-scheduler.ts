@@ -96,6 +96,7 @@ export class StepScheduler {
     sequence.blocks = [];
     sequence.storedBlocks = 0;
     sequence.computed = 0;
+    sequence.isGarbage = false;
   }
 
   #hasBlocks(sequence: Sequence): boolean {
@@ -109,6 +110,7 @@ export class StepScheduler {
     sequence.blocks = blocks;
     sequence.storedBlocks = matched.length;
     sequence.computed = matched.length * cache.blockSize;
+    if (matched.some((block) => block.isGarbage)) sequence.isGarbage = true;
     if (sequence.scheduledMs === undefined) {
       sequence.localHitTokens = sequence.computed;
       if (sequence.spec.isFullReport && matched.length > 0) cache.announce(this.#range(sequence, 0, matched.length));
@@ -141,7 +143,10 @@ export class StepScheduler {
     const from = sequence.storedBlocks;
     if (full <= from) return;
     this.#extendHashes(sequence);
-    cache.store(this.#range(sequence, from, full));
+    const range = this.#range(sequence, from, full);
+    // Computed on garbage is garbage.
+    if (sequence.isGarbage) for (const block of range.blocks) block.isGarbage = true;
+    cache.store(range);
     sequence.storedBlocks = full;
   }
 

@@ -48,7 +48,7 @@ function golden(name: string): Map<string, Family> {
 }
 
 it('exposes the families, labels, bounds and help of vLLM', async () => {
-  const instance = await startSimInstance({ role: 'both', speed: 100, nixl: true });
+  const instance = await startSimInstance({ role: 'both', speed: 100, transfer: 'nixl' });
   try {
     await send(instance, COMPLETIONS, { body: { prompt: prompt(20), max_tokens: 2 } });
     const answer = await send(instance, '/metrics');

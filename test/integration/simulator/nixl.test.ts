@@ -106,13 +106,65 @@ describe('NIXL pull', () => {
     expect(answer.usage.prompt_tokens_details.cached_tokens).toBe(0);
   });
 
-  it('recomputes when the reference is incomplete, and P keeps its blocks', async () => {
+  it.each(['remote_engine_id', 'remote_request_id', 'remote_host', 'remote_port'])('waits for ever without %s, until the client leaves', async (field) => {
     const p = await start('prefill');
     const d = await start('decode');
-    const { remote_request_id: _dropped, ...rest } = await prefill(p);
-    const answer = json(await send(d, COMPLETIONS, { body: decodeBody(rest) }));
-    expect(answer.usage.prompt_tokens_details.cached_tokens).toBe(0);
+    const leave = new AbortController();
+    const params = { ...(await prefill(p)), [field]: null };
+    send(d, COMPLETIONS, { body: decodeBody(params), signal: leave.signal }).catch(() => {});
+    await waitFor('it waits for remote KV', () => d.stats().loading === 1);
+    // Others are served meanwhile; nothing will ever come for this one.
+    expect((await send(d, COMPLETIONS, { body: { ...BODY, max_tokens: 3 } })).status).toBe(200);
+    expect(d.stats()).toMatchObject({ loading: 1, running: 0 });
     expect(p.stats().leases).toBe(1);
+    leave.abort();
+    await waitFor('its blocks are free', () => d.stats().freeBlocks === d.stats().blocks);
+    expect(d.stats()).toMatchObject({ loading: 0, aborted: 1 });
+  });
+
+  it.each<[string, unknown]>([['missing', undefined], ['null', null], ['empty', []]])('dies of do_remote_prefill with %s remote_block_ids', async (_name, blockIds) => {
+    const p = await start('prefill');
+    const d = await start('decode', { speed: 1, timing: { decodeStepMs: 50 } });
+    const running = send(d, COMPLETIONS, { body: { ...BODY, max_tokens: 1000, ignore_eos: true } });
+    await waitFor('something runs', () => d.stats().running === 1);
+    const fatal = await send(d, COMPLETIONS, { body: decodeBody({ ...(await prefill(p)), remote_block_ids: blockIds }) });
+    expect([fatal.status, (await running).status]).toEqual([500, 500]);
+    expect(json(fatal).error.message).toContain('EngineCore');
+    expect(d.death).toContain('assert num_external_tokens == 0');
+    expect((await send(d, '/health')).status).toBe(503);
+    expect((await send(d, COMPLETIONS, { body: { ...BODY, max_tokens: 1 } })).status).toBe(500);
+    const deadlineMs = performance.now() + 5000;
+    const isRefused = (): Promise<boolean> => send(d, '/health').then(() => false, (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED');
+    while (!(await isRefused())) if (performance.now() > deadlineMs) throw new Error('the process did not exit');
+    await d.setFault('none');
+    expect(await isRefused()).toBe(true);
+    await d.restart();
+    expect(d.death).toBeUndefined();
+    expect((await send(d, '/health')).status).toBe(200);
+    expect((await send(d, COMPLETIONS, { body: { ...BODY, max_tokens: 1 } })).status).toBe(200);
+  });
+
+  it.each([
+    ['prefill', 'kv_consumer', KEEP],
+    ['decode', 'kv_producer', { do_remote_prefill: true, do_remote_decode: false, remote_block_ids: [[1]] }],
+  ] as const)('a strict role: %s instance that is a %s asserts', async (role, kvRole, params) => {
+    const instance = await start(role, { kvRole });
+    expect((await send(instance, COMPLETIONS, { body: { ...BODY, max_tokens: 1, kv_transfer_params: params } })).status).toBe(500);
+    expect(instance.death).toContain(kvRole);
+  });
+
+  it('copies blindly: KV of another prompt makes an answer of noise, a counter, and nothing else', async () => {
+    const p = await start('prefill');
+    const d = await start('decode');
+    const params = await prefill(p);
+    const answer = await send(d, COMPLETIONS, { body: decodeBody(params, { prompt: prompt(57, 'white'), max_tokens: 4 }) });
+    expect(answer.status).toBe(200);
+    expect(json(answer).choices[0].text).toBe('!!!!');
+    expect(d.stats().corruptedLoads).toBe(1);
+    // What was stored on the way is as wrong as what was loaded.
+    const again = json(await send(d, COMPLETIONS, { body: { prompt: prompt(57, 'white'), max_tokens: 4 } }));
+    expect(again.usage.prompt_tokens_details.cached_tokens).toBe(48);
+    expect(again.choices[0].text).toBe('!!!!');
   });
 
   it('ends leases that nobody uses, and counts them', async () => {
@@ -181,18 +233,22 @@ describe('NIXL pull', () => {
     const params = await prefill(p);
     const channel = { url: `http://127.0.0.1:${String(params['remote_port'])}` };
     const ask = async (op: string, blockIds: readonly number[]): Promise<{ isOk: boolean; reason?: string }> =>
-      json(await send(channel, '/nixl', { body: { op, engineId: p.engineId, requestId: params['remote_request_id'], blockIds } }));
+      json(
+        await send(channel, '/kv', {
+          body: { op, engineId: p.engineId, mode: 'nixl-pull', key: params['remote_request_id'], blockIds, check: { tokens: 0, digest: 0 } },
+        }),
+      );
     expect(await ask('open', [1, 99])).toMatchObject({ isOk: false, reason: expect.stringContaining('block 99') });
-    expect(await ask('open', [1, 2, 3, 4])).toEqual({ isOk: true });
+    expect(await ask('open', [1, 2, 3, 4])).toEqual({ isOk: true, isGarbage: true });
     expect(await ask('heartbeat', [])).toEqual({ isOk: true });
     expect(await ask('done', [])).toEqual({ isOk: true });
-    expect(await ask('done', [])).toMatchObject({ isOk: false, reason: expect.stringContaining('pulled already') });
+    expect(await ask('done', [])).toMatchObject({ isOk: false, reason: expect.stringContaining('copied already') });
     expect(await ask('dance', [])).toEqual({ isOk: false, reason: 'malformed message' });
     expect(p.stats().pinnedBlocks).toBe(0);
   });
 
   it('pulls over HTTP from a side channel that is not in this process', async () => {
-    const asked: { op: string; engineId: string; requestId: string; blockIds: number[] }[] = [];
+    const asked: unknown[] = [];
     const foreign = http.createServer((request, response) => {
       request.on('data', (chunk: Buffer) => asked.push(JSON.parse(chunk.toString())));
       request.on('end', () => response.end(JSON.stringify({ isOk: true })));
@@ -209,8 +265,12 @@ describe('NIXL pull', () => {
     };
     const answer = json(await send(d, COMPLETIONS, { body: decodeBody(params) }));
     expect(answer.usage.prompt_tokens_details.cached_tokens).toBe(56);
-    const reference = { engineId: 'e', requestId: 'r', blockIds: [7, 8, 9, 10] };
-    expect(asked).toEqual([{ op: 'open', ...reference }, { op: 'done', ...reference }]);
+    const reference = { engineId: 'e', mode: 'nixl-pull', key: 'r' };
+    const check = { tokens: 56, digest: expect.any(Number) };
+    expect(asked).toEqual([
+      { op: 'open', ...reference, blockIds: [7, 8, 9, 10], check, waitMs: 0, isRegistration: false },
+      { op: 'done', ...reference },
+    ]);
   });
 
   it('works for each rank of a data-parallel P under its own engine id', async () => {
@@ -219,6 +279,10 @@ describe('NIXL pull', () => {
     const answer = await send(p, COMPLETIONS, { headers: { 'x-data-parallel-rank': '1' }, body: { ...BODY, max_tokens: 1, kv_transfer_params: KEEP } });
     const params = json(answer).kv_transfer_params;
     expect(params.remote_engine_id).toBe(`${p.engineId ?? ''}_dp1`);
+    const other = json(await send(p, COMPLETIONS, { headers: { 'x-data-parallel-rank': '0' }, body: { ...BODY, max_tokens: 1, kv_transfer_params: KEEP } }));
+    expect(params.remote_port).toBe(other.kv_transfer_params.remote_port + 1);
+    const wrongRank = { ...params, remote_port: other.kv_transfer_params.remote_port };
+    expect((await send(d, COMPLETIONS, { body: decodeBody(wrongRank) })).status).toBe(500);
     expect(json(await send(d, COMPLETIONS, { body: decodeBody(params) })).usage.prompt_tokens_details.cached_tokens).toBe(56);
   });
 });
