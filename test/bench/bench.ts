@@ -8,12 +8,13 @@ import { median, printTable, type Cell } from './figures.ts';
 import { measureKv, type KvFigures } from './kv-scenario.ts';
 import { measureMemory } from './memory-scenario.ts';
 import { startMockCluster } from './mock-cluster.ts';
+import { startModes } from './mode-scenario.ts';
 import { startProxyProcess } from './proxy-handle.ts';
 import { measureRequests, measureStreams, type RequestFigures, type StreamFigures } from './request-scenarios.ts';
 import { cpuOfEngine, cpuOfProcess, directTarget, proxyTarget, type Target } from './target.ts';
 
 const HELP = `npm run bench -- [options]
-  --only requests,streams,kv,memory   parts to run (default: all)
+  --only requests,streams,modes,kv,memory   parts to run (default: all)
   --rounds N                          rounds per figure, medians are printed (default 3)
   --seconds N                         length of one measurement (default 4)
   --concurrency 1,64,512              clients of the requests part
@@ -25,7 +26,7 @@ const HELP = `npm run bench -- [options]
 
 const { values } = parseArgs({
   options: {
-    only: { type: 'string', default: 'requests,streams,kv,memory' },
+    only: { type: 'string', default: 'requests,streams,modes,kv,memory' },
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '4' },
     concurrency: { type: 'string', default: '1,64,512' },
@@ -50,6 +51,8 @@ const streamCounts = values.streams.split(',').map(Number);
 const KV_RATES = [1000, 10_000, 30_000];
 const TOKENS_PER_SECOND = 50;
 const WARM_UP_SECONDS = 2;
+const MODE_CONCURRENCY = 16;
+const MODE_STREAMS = 100;
 const tokens = Math.round(seconds * TOKENS_PER_SECOND);
 
 /** Median of each numeric field over the rounds; absent when no round had it. */
@@ -151,6 +154,22 @@ if (parts.has('requests') || parts.has('streams')) {
     );
   }
   await engine.stop();
+}
+
+if (parts.has('modes')) {
+  await using modes = await startModes({ tokens, tokensPerSecond: TOKENS_PER_SECOND });
+  for (const target of modes.targets) await measureRequests(target, MODE_CONCURRENCY, WARM_UP_SECONDS);
+  const requests = await inTurns<RequestFigures>(modes.targets, async (target) => await measureRequests(target, MODE_CONCURRENCY, seconds));
+  const streams = await inTurns<StreamFigures>(modes.targets, async (target) => await measureStreams(target, MODE_STREAMS, tokens));
+  const nixl = { request: requests[0]?.[1].cpuMicros, chunk: streams[0]?.[1].cpuMicros };
+  printTable(
+    `Protocols: CPU per request (completions, c=${MODE_CONCURRENCY}) and per chunk (${MODE_STREAMS} streams), beside nixl`,
+    ['mode', 'req/s', 'p50 ms', 'CPU us/req', 'of nixl', 'CPU us/chunk', 'of nixl'],
+    requests.map(([target, { perSecond, p50Ms, cpuMicros }], i) => {
+      const chunk = streams[i]?.[1].cpuMicros;
+      return [target.name, perSecond, p50Ms, cpuMicros, ratio(cpuMicros, nixl.request), chunk, ratio(chunk, nixl.chunk)];
+    }),
+  );
 }
 
 if (parts.has('kv')) {

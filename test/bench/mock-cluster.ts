@@ -14,29 +14,37 @@ const MODELS = answer(JSON.stringify({ object: 'list', data: [{ id: MODEL, objec
 const VERSION = answer(JSON.stringify({ version: '0.0.0-bench' }));
 const EMPTY = answer('');
 
-const PREFILL = answer(
-  JSON.stringify({
-    id: 'cmpl-bench',
-    object: 'text_completion',
-    created: 1_790_000_000,
-    model: MODEL,
-    choices: [{ index: 0, text: 'x', logprobs: null, finish_reason: 'length', stop_reason: null }],
-    usage: { prompt_tokens: 256, total_tokens: 257, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 128 } },
-    kv_transfer_params: {
-      do_remote_prefill: true,
-      do_remote_decode: false,
-      remote_block_ids: [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]],
-      remote_engine_id: '2f5a0d0c-7a6f-4a43-8f4c-0123456789ab',
-      remote_request_id: 'cmpl-bench-0-0a1b2c3d',
-      remote_host: '127.0.0.1',
-      remote_port: 5600,
-      tp_size: 1,
-      remote_num_tokens: 256,
-      remote_blocks_expiry_time: null,
-      transfer_mode: 'pull',
-    },
-  }),
-);
+export const ENGINE_ID = '2f5a0d0c-7a6f-4a43-8f4c-0123456789ab';
+/** What the prefill mock answers as `kv_transfer_params`. */
+export const PULL_PARAMS = {
+  do_remote_prefill: true,
+  do_remote_decode: false,
+  remote_block_ids: [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]],
+  remote_engine_id: ENGINE_ID,
+  remote_request_id: 'cmpl-bench-0-0a1b2c3d',
+  remote_host: '127.0.0.1',
+  remote_port: 5600,
+  tp_size: 1,
+  remote_num_tokens: 256,
+  remote_blocks_expiry_time: null,
+  transfer_mode: 'pull',
+};
+
+function prefillAnswer(params: object | null): Buffer {
+  return answer(
+    JSON.stringify({
+      id: 'cmpl-bench',
+      object: 'text_completion',
+      created: 1_790_000_000,
+      model: MODEL,
+      choices: [{ index: 0, text: 'x', logprobs: null, finish_reason: 'length', stop_reason: null }],
+      usage: { prompt_tokens: 256, total_tokens: 257, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 128 } },
+      kv_transfer_params: params,
+    }),
+  );
+}
+/** A Mooncake bootstrap server's answer to /query. */
+const BOOTSTRAP = answer(JSON.stringify({ '0': { engine_id: ENGINE_ID, worker_addr: { '0': { '0': 'tcp://127.0.0.1:5600' } } } }));
 
 const DECODE = answer(
   JSON.stringify({
@@ -84,8 +92,12 @@ export interface MockPorts {
   readonly decode: number;
 }
 
-/** Starts one prefill and one decode mock. Streams send their tokens evenly, each with its own phase. */
-export async function startMockCluster(shape: StreamShape, ports: MockPorts): Promise<MockCluster> {
+/**
+ * Starts one prefill and one decode mock. Streams send their tokens evenly, each with its own phase.
+ * @param params what prefill answers as kv_transfer_params.
+ */
+export async function startMockCluster(shape: StreamShape, ports: MockPorts, params: object | null = PULL_PARAMS): Promise<MockCluster> {
+  const prefillBytes = prefillAnswer(params);
   const intervalMs = 1000 / shape.tokensPerSecond;
   const streams = new Set<{ socket: net.Socket; left: number; nextMs: number }>();
   const timer = setInterval(() => {
@@ -108,11 +120,12 @@ export async function startMockCluster(shape: StreamShape, ports: MockPorts): Pr
 
   const common = (head: string, socket: net.Socket): boolean => {
     if (!head.startsWith('GET ')) return false;
-    socket.write(head.startsWith('GET /v1/models') ? MODELS : head.startsWith('GET /version') ? VERSION : EMPTY);
+    const known = [['/v1/models', MODELS], ['/version', VERSION], ['/query', BOOTSTRAP]] as const;
+    socket.write(known.find(([path]) => head.startsWith(`GET ${path}`))?.[1] ?? EMPTY);
     return true;
   };
   const prefill = await startRawServer(ports.prefill, (head, socket) => {
-    if (!common(head, socket)) socket.write(PREFILL);
+    if (!common(head, socket)) socket.write(prefillBytes);
   });
   const decode = await startRawServer(ports.decode, (head, socket) => {
     if (common(head, socket)) return;

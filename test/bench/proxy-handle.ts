@@ -3,10 +3,15 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { InstanceSpec } from '#shared/instance.ts';
+import type { ProtocolOptions } from '#shared/protocol.ts';
 import type { EngineState } from '#shared/state.ts';
+import type { ConnectorName } from '#shared/vocabulary.ts';
 
 export interface ProxyProcessOptions {
   readonly instances: InstanceSpec[];
+  /** Default nixl. */
+  readonly connector?: ConnectorName;
+  readonly protocol?: Partial<ProtocolOptions>;
   readonly demo?: { readonly prefill: number; readonly decode: number; readonly requestsPerSecond: number };
 }
 

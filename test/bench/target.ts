@@ -84,10 +84,10 @@ export function cpuOfProcess(pid: number): CpuMeter {
   };
 }
 
-/** A proxy at `url`, and what tells its CPU time. */
-export function proxyTarget(name: string, url: string, cpuSinceLast: CpuMeter = async () => undefined): Target {
-  const completion = postBytes('/v1/completions', COMPLETION);
-  const chat = postBytes('/v1/chat/completions', CHAT_STREAM);
+/** A proxy at `url`, and what tells its CPU time. `fields` are added to every request's body. */
+export function proxyTarget(name: string, url: string, cpuSinceLast: CpuMeter = async () => undefined, fields: object = {}): Target {
+  const completion = postBytes('/v1/completions', { ...COMPLETION, ...fields });
+  const chat = postBytes('/v1/chat/completions', { ...CHAT_STREAM, ...fields });
   return {
     name,
     connect: async () => {
