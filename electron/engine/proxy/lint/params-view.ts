@@ -17,6 +17,8 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 /** Protocols have about twenty fields; an object with more than this is not read further. */
 const MAX_FIELDS = 128;
+/** Characters. */
+const MAX_REFERENCE = 1024;
 
 /** How many blocks `remote_block_ids` names: one list per KV-cache group, or one flat list (before 2026-03-06). */
 export interface BlockCount {
@@ -30,6 +32,9 @@ export class ParamsView {
   /** Whether the text is one complete JSON object. */
   readonly isWhole: boolean;
   readonly #values = new Map<string, string>();
+  #blocks: BlockCount | undefined;
+  #engineId: string | false | undefined;
+  #reference: string | false | undefined;
 
   constructor(text: string) {
     this.text = text;
@@ -74,10 +79,27 @@ export class ParamsView {
     return value === undefined || value === 'null' || value === 'false' || value === '0' || value === '""' || isEmptyCollection(value);
   }
 
-  /** undefined when `field` is not a list. */
-  blocks(field: string): BlockCount | undefined {
-    const value = this.#values.get(field);
-    return value?.charCodeAt(0) === OPEN_BRACKET ? countBlocks(value) : undefined;
+  /** Blocks of `remote_block_ids`; undefined when that is no list. */
+  get blocks(): BlockCount | undefined {
+    return this.#blocks;
+  }
+
+  get engineId(): string | undefined {
+    this.#engineId ??= this.string('remote_engine_id') ?? false;
+    return this.#engineId === false ? undefined : this.#engineId;
+  }
+
+  /** What names the kept KV: engine and request; undefined when it is not named by both. */
+  get reference(): string | undefined {
+    this.#reference ??= this.#makeReference() ?? false;
+    return this.#reference === false ? undefined : this.#reference;
+  }
+
+  #makeReference(): string | undefined {
+    const { engineId } = this;
+    const request = this.string('remote_request_id');
+    const isUsable = engineId !== undefined && request !== undefined && engineId.length + request.length <= MAX_REFERENCE;
+    return isUsable ? `${engineId}/${request}` : undefined;
   }
 
   /** @returns whether the object is complete. */
@@ -96,7 +118,7 @@ export class ParamsView {
       at = skipSpace(text, keyEnd);
       if (key === undefined || text.charCodeAt(at) !== COLON) return false;
       const start = skipSpace(text, at + 1);
-      const end = endOfValue(text, start);
+      const end = key === 'remote_block_ids' && text.charCodeAt(start) === OPEN_BRACKET ? this.#readBlocks(start) : endOfValue(text, start);
       if (end <= start) return false;
       values.set(key, text.slice(start, end));
       at = skipSpace(text, end);
@@ -105,6 +127,44 @@ export class ParamsView {
       if (next !== COMMA) return false;
       at = skipSpace(text, at + 1);
     }
+  }
+
+  /** Counts the elements of `[1,2]`, or of each list in `[[1,2],[3]]`, on the way to its end. @returns as endOfValue. */
+  #readBlocks(from: number): number {
+    const { text } = this;
+    let groups = 0;
+    let largest = 0;
+    let depth = 0;
+    let count = 0;
+    let isElement = false;
+    for (let at = from; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      // Digits first: nearly everything here is one.
+      if (code >= 0x30 && code <= 0x39) {
+        isElement = true;
+      } else if (code === COMMA) {
+        if (isElement) count++;
+        isElement = false;
+      } else if (code === OPEN_BRACKET) {
+        depth++;
+        if (depth === 2) groups++;
+        count = 0;
+        isElement = false;
+      } else if (code === CLOSE_BRACKET) {
+        if (isElement) count++;
+        if (count > largest) largest = count;
+        count = 0;
+        isElement = false;
+        if (--depth === 0) {
+          this.#blocks = { groups: Math.max(1, groups), largest };
+          return at + 1;
+        }
+      } else if (code > 0x20) {
+        // No block ids: nothing is counted, and the general way finds the end.
+        return endOfValue(text, from);
+      }
+    }
+    return -1;
   }
 }
 
@@ -171,38 +231,4 @@ function endOfScalar(text: string, from: number): number {
     if (Number.isNaN(code) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20) return at;
     at++;
   }
-}
-
-/** Counts the elements of `[1,2]` or of each list in `[[1,2],[3]]`. */
-function countBlocks(list: string): BlockCount {
-  let groups = 0;
-  let largest = 0;
-  let flat = 0;
-  let count = 0;
-  let depth = 0;
-  let isElement = false;
-  for (let at = 0; at < list.length; at++) {
-    const code = list.charCodeAt(at);
-    if (code === OPEN_BRACKET) {
-      depth++;
-      if (depth === 2) {
-        groups++;
-        count = 0;
-      }
-      isElement = false;
-    } else if (code === CLOSE_BRACKET) {
-      if (isElement && depth === 1) flat++;
-      if (isElement && depth === 2) count++;
-      if (depth === 2 && count > largest) largest = count;
-      depth--;
-      isElement = false;
-    } else if (code === COMMA) {
-      if (isElement && depth === 1) flat++;
-      if (isElement && depth === 2) count++;
-      isElement = false;
-    } else if (code > 0x20) {
-      isElement = true;
-    }
-  }
-  return groups === 0 ? { groups: 1, largest: flat } : { groups, largest };
 }

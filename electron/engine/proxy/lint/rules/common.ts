@@ -216,7 +216,7 @@ export function engineId(effect: 'hangs' | undefined): readonly Rule[] {
         ...(effect !== undefined && { effect }),
       },
       ({ params, engines, leg }) => {
-        const id = remoteEngine(params);
+        const id = params?.engineId;
         const note = id === undefined ? undefined : engines.find(id);
         if (id === undefined || note === undefined || note.isCurrent) return undefined;
         return `The parameters for ${leg.instance.name} name engine ${cut(id, 80)}, which ${note.instanceName} was before it restarted.`;
@@ -231,7 +231,7 @@ export function engineId(effect: 'hangs' | undefined): readonly Rule[] {
         ...(effect !== undefined && { effect }),
       },
       ({ params, engines, memory, leg }) => {
-        const id = remoteEngine(params);
+        const id = params?.engineId;
         const prefill = memory.prefill?.instance;
         if (id === undefined || prefill === undefined || leg.kind !== 'decode') return undefined;
         const note = engines.find(id);
@@ -240,10 +240,6 @@ export function engineId(effect: 'hangs' | undefined): readonly Rule[] {
       },
     ),
   ];
-}
-
-export function remoteEngine(params: Subject['params']): string | undefined {
-  return params?.string('remote_engine_id');
 }
 
 /** Learns an engine id from an instance's own answer, and says what is odd about it. */
@@ -256,7 +252,7 @@ export const engineSeen: readonly Rule[] = [
       nextStep: 'Give every engine its own address and its own engine_id: behind a load balancer, decode pulls from an engine that pdscope cannot tell apart.',
     },
     ({ params, leg, engines }) => {
-      const id = remoteEngine(params);
+      const id = params?.engineId;
       if (id === undefined) return undefined;
       const { sharedWith, alternatesWith } = engines.saw(leg.instance, rankOfEngine(id) ?? leg.rank ?? 0, id);
       if (sharedWith !== undefined) return `${leg.instance.name} and ${sharedWith} both are engine ${cut(id, 80)}.`;
@@ -273,7 +269,7 @@ export const engineSeen: readonly Rule[] = [
     },
     ({ params, leg, engines }) => {
       const port = params?.number('remote_port');
-      const id = remoteEngine(params);
+      const id = params?.engineId;
       if (port === undefined) return undefined;
       const rank = (id === undefined ? undefined : rankOfEngine(id)) ?? leg.rank ?? 0;
       const expected = engines.expectedPort(leg.instance, rank, port);
@@ -284,7 +280,7 @@ export const engineSeen: readonly Rule[] = [
 
 /** A role mixed up in the fleet: the rank told to decode is not the one that did the prefill. */
 export function rankOfPair({ params, memory }: Subject): string | undefined {
-  const id = remoteEngine(params);
+  const id = params?.engineId;
   const prefill = memory.prefill;
   const told = id === undefined ? undefined : rankOfEngine(id);
   if (told === undefined || prefill?.rank === undefined || told === prefill.rank) return undefined;

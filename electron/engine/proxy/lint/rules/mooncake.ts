@@ -8,7 +8,7 @@ import { cut } from '../../client-request.ts';
 import { checks, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostOfUrl, hostReachable } from './addresses.ts';
 import {
-  decodeNotTold, DECODED, engineId, EVERY_LEG, kvConnectorIs, kvRole, PAIR, PREFILL_BODY, prefillNotTold, rankOfPair, remoteEngine,
+  decodeNotTold, DECODED, engineId, EVERY_LEG, kvConnectorIs, kvRole, PAIR, PREFILL_BODY, prefillNotTold, rankOfPair,
 } from './common.ts';
 
 const keepsNothing = requires(
@@ -91,7 +91,7 @@ export const transferReused = checks(
 
 /** What the bootstrap table says about a prefill instance; finds nothing. */
 const learnEngine = checks({ code: 'engine_heard', severity: 'info', title: '', nextStep: '' }, ({ params, engines, memory }: Subject) => {
-  const id = remoteEngine(params);
+  const id = params?.engineId;
   const prefill = memory.prefill;
   if (id !== undefined && prefill !== undefined) engines.heard(prefill.instance, rankOfEngine(id) ?? prefill.rank ?? 0, id);
   return undefined;

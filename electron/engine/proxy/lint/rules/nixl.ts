@@ -7,7 +7,7 @@ import { cut } from '../../client-request.ts';
 import { blockSizeOf, checks, extraNumber, forbids, isBefore, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostReachable } from './addresses.ts';
 import {
-  decodeNotTold, DECODED, engineId, engineSeen, EVERY_LEG, kvConnectorIs, kvRole, PAIR, PAIR_PP, PREFILL_BODY, prefillNotTold, remoteEngine,
+  decodeNotTold, DECODED, engineId, engineSeen, EVERY_LEG, kvConnectorIs, kvRole, PAIR, PAIR_PP, PREFILL_BODY, prefillNotTold,
 } from './common.ts';
 
 const COMPLETE_ANSWER = 'Forward the prefill answer whole. If it came like this, check the vLLM version of the prefill instance and what stands between it and pdscope.';
@@ -100,8 +100,8 @@ const referenceReused = checks(
     nextStep: 'Run prefill again instead of sending the same kv_transfer_params twice: the first use frees the blocks, and the second may read those of another prompt.',
   },
   ({ params, references, request, nowMs, leg }) => {
-    const reference = referenceOf(params);
-    if (params === undefined || reference === undefined || params.isFalsy('remote_block_ids')) return undefined;
+    const reference = params?.reference;
+    if (reference === undefined || params?.isFalsy('remote_block_ids') !== false) return undefined;
     const earlier = references.use(reference, request.requestId, nowMs);
     if (earlier === undefined) return undefined;
     const by = earlier.requestId === request.requestId ? 'this request itself' : `request ${cut(earlier.requestId, 80)}`;
@@ -118,18 +118,12 @@ const lateRead = checks(
     nextStep: 'Find what delayed the leg. The blocks may have been freed and written again; raise kv_lease_duration if such delays are normal.',
   },
   ({ params, references, nowMs, leg }) => {
-    const reference = referenceOf(params);
+    const reference = params?.reference;
     const overdue = reference === undefined ? undefined : references.overdue(reference, nowMs);
     if (overdue === undefined) return undefined;
     return `The leg on ${leg.instance.name} starts ${ms(overdue.ageMs)} after the blocks were promised for ${ms(overdue.leaseMs)}.`;
   },
 );
-
-function referenceOf(params: Subject['params']): string | undefined {
-  const engine = remoteEngine(params);
-  const request = params?.string('remote_request_id');
-  return engine === undefined || request === undefined || engine.length + request.length > 1024 ? undefined : `${engine}/${request}`;
-}
 
 function ms(value: number): string {
   return value < 10_000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
@@ -138,7 +132,7 @@ function ms(value: number): string {
 /** Keeps when an answer's blocks were promised; finds nothing. @param leaseMs by the instance that keeps them. */
 function remember(leaseMs: (instance: Instance) => number): Rule {
   return checks({ code: 'reference_given', severity: 'info', title: '', nextStep: '' }, ({ params, references, nowMs, leg }) => {
-    const reference = referenceOf(params);
+    const reference = params?.reference;
     if (reference !== undefined && params?.isFalsy('remote_block_ids') === false) references.given(reference, nowMs, leaseMs(leg.instance));
     return undefined;
   });
@@ -166,9 +160,9 @@ const blockCount = checks(
   ({ params, facts, leg }) => {
     const tokens = facts?.usage?.promptTokens;
     const size = blockSizeOf(leg.instance);
-    const blocks = params?.blocks('remote_block_ids');
+    const blocks = params?.blocks;
     // Groups of a hybrid model hold less than the whole prompt, each by its own rules.
-    if (tokens === undefined || size === undefined || size < 1 || blocks === undefined || blocks.groups !== 1 || params?.isFalsy('remote_block_ids') === true) return undefined;
+    if (tokens === undefined || size === undefined || size < 1 || blocks === undefined || blocks.groups !== 1 || blocks.largest === 0) return undefined;
     const least = Math.floor(tokens / size);
     const most = Math.ceil((tokens + 1) / size) + SPARE_BLOCKS;
     if (blocks.largest >= least && blocks.largest <= most) return undefined;
