@@ -1,0 +1,427 @@
+/** MoRIIO over real sockets: registration, then READ and WRITE requests against scripted engines. */
+import type { Verdict } from '#shared/findings.ts';
+import { expect, test } from 'vitest';
+import { CHAT_BODY, post, startHarness, until, type Harness, type HarnessOptions } from './harness.ts';
+import { startPinger, v1, v2, type Pinger, type V2Options } from './moriio-engine.ts';
+import { events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
+
+const HEX = '[0-9a-f]{32}';
+const P_ZMQ = 'host:10.0.0.1,handshake:6301,notify:61005';
+const D_ZMQ = 'host:10.0.0.1,handshake:6401,notify:62005';
+
+/** As P answers in READ mode, with a number that JSON.parse would change. */
+const READ_PARAMS =
+  '{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[1,2,3],"remote_engine_id":"10.0.0.1:6301","remote_host":"10.0.0.1","remote_handshake_port":"6301","remote_notify_port":"61005","remote_dp_size":1,"tp_size":1,"future":18446744073709551615}';
+
+function prefillAnswer(params = 'null', finish = 'length'): Script {
+  return json(`{"id":"p","choices":[{"index":0,"message":{"content":"x"},"finish_reason":"${finish}"}],"usage":{"prompt_tokens":5,"completion_tokens":1},"kv_transfer_params":${params}}`);
+}
+
+const ANSWER = ['data: {"choices":[{"delta":{"content":"hello"}}]}\n\n', 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n', 'data: [DONE]\n\n'];
+
+interface Cluster extends AsyncDisposable {
+  readonly harness: Harness;
+  readonly prefill: ScriptedUpstream;
+  readonly decode: ScriptedUpstream;
+  readonly pinger: Pinger;
+  readonly findings: readonly Verdict[];
+  /** Scripted, registered and joined. */
+  addEngine(type: 'P' | 'D', script: Script, options?: V2Options): Promise<ScriptedUpstream>;
+}
+
+interface ClusterOptions extends V2Options {
+  readonly prefillDp?: number;
+  readonly decodeDp?: number;
+  readonly message?: typeof v2;
+  readonly harness?: Partial<HarnessOptions>;
+}
+
+function endpointOf({ proxy }: Harness): string {
+  const value = proxy.connectorStatus().facts.find(({ title }) => title === 'Registration socket')?.value;
+  if (typeof value !== 'string') throw new Error('the status names no registration socket');
+  return value;
+}
+
+async function startMoriio(options: Partial<HarnessOptions> = {}): Promise<{ readonly harness: Harness; readonly findings: Verdict[] }> {
+  const findings: Verdict[] = [];
+  const harness = await startHarness({
+    connector: 'moriio',
+    protocol: { moriioHost: '127.0.0.1', moriioPort: 0 },
+    findings: { report: (verdict) => void findings.push(verdict) },
+    ...options,
+  });
+  return { harness, findings };
+}
+
+async function startCluster({ prefillDp = 1, decodeDp = 1, message = v2, harness: harnessOptions, ...engine }: ClusterOptions = {}): Promise<Cluster> {
+  const { harness, findings } = await startMoriio(harnessOptions);
+  const pinger = startPinger(endpointOf(harness));
+  const upstreams: ScriptedUpstream[] = [];
+  const addEngine: Cluster['addEngine'] = async (type, script, own = engine) => {
+    const upstream = await startUpstream(script);
+    upstreams.push(upstream);
+    await pinger.send(message(type, upstream.port, own));
+    await until(() => harness.scheduler.instances.find(({ origin }) => origin === upstream.origin));
+    return upstream;
+  };
+  const prefill = await addEngine('P', prefillAnswer(engine.mode === 'READ' ? READ_PARAMS : 'null'), { ...engine, dp: prefillDp });
+  const decode = await addEngine('D', events(ANSWER), { ...engine, dp: decodeDp });
+  return {
+    harness,
+    prefill,
+    decode,
+    pinger,
+    findings,
+    addEngine,
+    async [Symbol.asyncDispose]() {
+      pinger[Symbol.dispose]();
+      await harness[Symbol.asyncDispose]();
+      await Promise.all(upstreams.map((upstream) => upstream.close()));
+    },
+  };
+}
+
+function ask({ harness }: Cluster, body: object = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+  return post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true, ...body }, { 'x-request-id': 'client-1', ...headers }, signal);
+}
+
+function only(upstream: ScriptedUpstream): ReceivedRequest {
+  const [request] = upstream.received;
+  if (request === undefined || upstream.received.length !== 1) throw new Error(`${upstream.received.length} requests instead of one`);
+  return request;
+}
+
+function paramsOf(request: ReceivedRequest): Record<string, unknown> {
+  return request.json['kv_transfer_params'] as Record<string, unknown>;
+}
+
+/** Holds a script back until the test lets it go. */
+function startGate(): { readonly passed: Promise<void>; open(): void } {
+  let open = (): void => undefined;
+  const passed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { passed, open: () => open() };
+}
+
+function codes(verdicts: readonly Verdict[]): readonly string[] {
+  return verdicts.map(({ code }) => code);
+}
+
+test('WRITE: both legs carry one request id with both addresses, one transfer id, and what each needs of its peer', async () => {
+  await using cluster = await startCluster({ tp: 2 });
+  const response = await ask(cluster);
+  expect(response.headers.get('x-request-id')).toBe('client-1');
+  expect(await response.text()).toBe(ANSWER.join(''));
+  const p = only(cluster.prefill);
+  const d = only(cluster.decode);
+  expect(p.headers['x-request-id']).toMatch(new RegExp(`^___prefill_addr_${P_ZMQ}___decode_addr_${D_ZMQ}_${HEX}$`));
+  expect(d.headers['x-request-id']).toBe(p.headers['x-request-id']);
+  const transferId: unknown = paramsOf(p)['transfer_id'];
+  expect(transferId).toMatch(/^tx-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+  expect(p.json).toMatchObject({ stream: false, max_tokens: 1, ignore_eos: true });
+  expect(paramsOf(p)).toEqual({
+    do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, transfer_id: transferId, remote_dp_size: 1, remote_tp_size: 2,
+  });
+  expect(paramsOf(d)).toEqual({
+    do_remote_prefill: true, do_remote_decode: false, remote_engine_id: null, remote_block_ids: null, transfer_id: transferId, remote_dp_size: 1, remote_tp_size: 2, remote_dp_rank: 0,
+  });
+  await until(() => cluster.harness.tracer.last.state);
+  expect(cluster.harness.tracer.last).toMatchObject({ state: 'ok', verdicts: [], retries: 0 });
+});
+
+test('WRITE is concurrent: decode is asked while prefill computes', async () => {
+  await using cluster = await startCluster();
+  const gate = startGate();
+  cluster.prefill.script = async (res, request, index) => {
+    await gate.passed;
+    await prefillAnswer()(res, request, index);
+  };
+  cluster.decode.script = async (res, request, index) => {
+    gate.open();
+    await events(ANSWER)(res, request, index);
+  };
+  expect(await (await ask(cluster)).text()).toContain('[DONE]');
+});
+
+test('READ is serial: decode gets what prefill answered byte for byte, completed', async () => {
+  await using cluster = await startCluster({ mode: 'READ' });
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  const d = only(cluster.decode);
+  const transferId = String(paramsOf(only(cluster.prefill))['transfer_id']);
+  const completed = `${READ_PARAMS.slice(0, -1)},"transfer_id":"${transferId}","remote_tp_size":1,"remote_dp_rank":0}`;
+  expect(d.body.toString()).toContain(`"kv_transfer_params":${completed}`);
+  expect(d.headers['x-request-id']).toBe(only(cluster.prefill).headers['x-request-id']);
+  expect(cluster.harness.tracer.last.verdicts).toEqual([]);
+});
+
+test.each([
+  ['max_tokens', { max_tokens: 8 }],
+  ['max_completion_tokens', { max_completion_tokens: 8, max_tokens: undefined }],
+  ['neither', { max_tokens: undefined }],
+])('the token cap reaches decode as the client wrote it: %s', async (_name, caps) => {
+  await using cluster = await startCluster({ mode: 'READ' });
+  await (await ask(cluster, caps)).text();
+  const { max_tokens, max_completion_tokens } = only(cluster.decode).json;
+  expect({ max_tokens, max_completion_tokens }).toEqual(caps);
+  expect(only(cluster.prefill).json['max_completion_tokens'] ?? only(cluster.prefill).json['max_tokens']).toBe(1);
+});
+
+test.each(['READ', 'WRITE'] as const)('v1 engines, %s: the parameters name the peer, and the request id stays the client\'s', async (mode) => {
+  await using cluster = await startCluster({ mode, message: v1 });
+  if (mode === 'READ') cluster.prefill.script = prefillAnswer('{"do_remote_prefill":true,"do_remote_decode":false,"remote_engine_id":"e","remote_block_ids":[7]}');
+  await (await ask(cluster)).text();
+  const p = only(cluster.prefill);
+  const d = only(cluster.decode);
+  expect([p.headers['x-request-id'], d.headers['x-request-id']]).toEqual(['client-1', 'client-1']);
+  expect(paramsOf(p)).toMatchObject({ remote_host: '127.0.0.1', remote_port: cluster.decode.port, remote_handshake_port: 6401, remote_notify_port: 62_005, remote_engine_id: null, remote_block_ids: null });
+  expect(paramsOf(d)).toEqual({
+    do_remote_prefill: true, do_remote_decode: false, transfer_id: paramsOf(p)['transfer_id'], remote_dp_size: 1, remote_tp_size: 1, remote_dp_rank: 0,
+    remote_engine_id: mode === 'READ' ? 'e' : null, remote_block_ids: mode === 'READ' ? [7] : null,
+    remote_host: '127.0.0.1', remote_port: cluster.prefill.port, remote_handshake_port: 6301, remote_notify_port: 61_005,
+  });
+});
+
+test('ranks: every slot of prefill is used and named to decode, which keeps ranks of its own', async () => {
+  await using cluster = await startCluster({ prefillDp: 3, decodeDp: 2 });
+  for (let request = 0; request < 6; request++) await (await ask(cluster)).text();
+  const prefillRanks = cluster.prefill.received.map(({ headers }) => headers['x-data-parallel-rank']);
+  expect(prefillRanks).toEqual(['0', '1', '2', '0', '1', '2']);
+  expect(cluster.decode.received.map((request) => String(paramsOf(request)['remote_dp_rank']))).toEqual(prefillRanks);
+  expect(cluster.decode.received.map(({ headers }) => headers['x-data-parallel-rank'])).toEqual(['0', '1', '0', '1', '0', '1']);
+  expect(cluster.decode.received.every((request) => paramsOf(request)['remote_dp_size'] === 3)).toBe(true);
+  expect(cluster.prefill.received.every((request) => paramsOf(request)['remote_dp_size'] === 2)).toBe(true);
+});
+
+test('a rank that the client pins is prefill\'s; decode gets it only when it has as many', async () => {
+  await using cluster = await startCluster({ prefillDp: 4, decodeDp: 2 });
+  for (const rank of ['3', '1', 'x']) await (await ask(cluster, {}, { 'x-data-parallel-rank': rank })).text();
+  expect(cluster.prefill.received.map(({ headers }) => headers['x-data-parallel-rank'])).toEqual(['3', '1', '0']);
+  expect(cluster.decode.received.map((request) => paramsOf(request)['remote_dp_rank'])).toEqual([3, 1, 0]);
+  const [first, second, third] = cluster.decode.received.map(({ headers }) => headers['x-data-parallel-rank']);
+  expect(['0', '1']).toContain(first);
+  expect(second).toBe('1');
+  expect(['0', '1']).toContain(third);
+});
+
+test('decode with one rank never gets prefill\'s', async () => {
+  await using cluster = await startCluster({ prefillDp: 4 });
+  await (await ask(cluster, {}, { 'x-data-parallel-rank': '2' })).text();
+  expect(only(cluster.prefill).headers['x-data-parallel-rank']).toBe('2');
+  expect(only(cluster.decode).headers['x-data-parallel-rank']).toBe('0');
+  await (await ask(cluster)).text();
+  expect(cluster.decode.received[1]?.headers['x-data-parallel-rank']).toBeUndefined();
+});
+
+test('WRITE: a prefill that refuses cancels decode, and its words reach the client', async () => {
+  await using cluster = await startCluster();
+  cluster.decode.script = () => undefined;
+  cluster.prefill.script = async (res, request, index) => {
+    await until(() => cluster.decode.received.length === 1);
+    await json({ error: { message: 'prompt too long', type: 'BadRequestError', code: 400 } }, 400)(res, request, index);
+  };
+  const response = await ask(cluster);
+  expect(response.status).toBe(400);
+  expect(await response.json()).toMatchObject({ error: { message: 'prompt too long' }, pdscope: { leg: 'prefill', instance_name: 'P0' } });
+  await until(() => only(cluster.decode).isAborted);
+  expect(cluster.harness.tracer.last.legs.map(({ outcome }) => outcome)).toEqual(['error', 'aborted']);
+});
+
+test('WRITE: after a failed prefill the pair runs anew, with another transfer', async () => {
+  await using cluster = await startCluster();
+  cluster.prefill.script = json({ error: { message: 'engine died' } }, 500);
+  const other = await cluster.addEngine('P', prefillAnswer());
+  cluster.decode.script = (res, request, index) => (index === 0 ? undefined : events(ANSWER)(res, request, index));
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  const [first, second] = cluster.decode.received;
+  if (first === undefined || second === undefined) throw new Error('decode was not asked twice');
+  expect(paramsOf(second)['transfer_id']).toBe(paramsOf(only(other))['transfer_id']);
+  expect(paramsOf(second)['transfer_id']).not.toBe(paramsOf(first)['transfer_id']);
+  expect(second.headers['x-request-id']).not.toBe(first.headers['x-request-id']);
+  await until(() => first.isAborted);
+  await until(() => cluster.harness.tracer.last.state);
+  expect(cluster.harness.tracer.last).toMatchObject({ state: 'ok', retries: 1 });
+});
+
+test.each(['READ', 'WRITE'] as const)('%s: after a failed decode the pair runs anew', async (mode) => {
+  await using cluster = await startCluster({ mode });
+  cluster.decode.script = json({ error: { message: 'load failed' } }, 500);
+  const other = await cluster.addEngine('D', events(ANSWER));
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  const [first, second] = cluster.prefill.received;
+  if (first === undefined || second === undefined) throw new Error('prefill was not asked twice');
+  expect(paramsOf(first)['transfer_id']).not.toBe(paramsOf(second)['transfer_id']);
+  expect(paramsOf(only(other))['transfer_id']).toBe(paramsOf(second)['transfer_id']);
+});
+
+test('WRITE: a prefill that fails when decode answers already does not cost the client its answer', async () => {
+  await using cluster = await startCluster();
+  const gate = startGate();
+  cluster.decode.script = async (res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.write(ANSWER[0]);
+    await until(() => cluster.harness.tracer.last.verdicts.length === 1);
+    res.end(ANSWER.slice(1).join(''));
+  };
+  cluster.prefill.script = async (res) => {
+    await gate.passed;
+    res.destroy();
+  };
+  const response = await ask(cluster);
+  gate.open();
+  expect(await response.text()).toBe(ANSWER.join(''));
+  expect(codes(cluster.harness.tracer.last.verdicts)).toEqual(['prefill_failed_after_handoff']);
+});
+
+test.each(['READ', 'WRITE'] as const)('%s: a prefill that ends by stop kept no KV; a prefill instance serves the request whole', async (mode) => {
+  await using cluster = await startCluster({ mode });
+  cluster.decode.script = () => undefined;
+  cluster.prefill.script = (res, request, index) => (index === 0 ? prefillAnswer('null', 'stop') : events(ANSWER))(res, request, index);
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  const whole = cluster.prefill.received[1];
+  expect(whole?.json).toEqual({ ...CHAT_BODY, stream: true });
+  expect(whole?.headers['x-request-id']).toBe('client-1');
+  expect(cluster.decode.received.length).toBe(mode === 'READ' ? 0 : 1);
+  await until(() => cluster.decode.received.every(({ isAborted }) => isAborted));
+  expect(cluster.harness.tracer.last.verdicts).toMatchObject([{ code: 'prefill_only', severity: 'warning', message: expect.stringContaining('stop') as string }]);
+});
+
+test.each([
+  ['missing', '{"choices":[{"finish_reason":"length"}]}'],
+  ['no blocks', '{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"e","remote_block_ids":[]}}'],
+  ['no engine', '{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":null,"remote_block_ids":[1]}}'],
+])('READ: parameters that hand nothing over never reach decode: %s', async (_name, text) => {
+  await using cluster = await startCluster({ mode: 'READ' });
+  cluster.prefill.script = (res, request, index) => (index === 0 ? json(text) : events(ANSWER))(res, request, index);
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  expect(cluster.decode.received).toEqual([]);
+  expect(codes(cluster.harness.tracer.last.verdicts)).toEqual(['prefill_only']);
+});
+
+test.each([{ n: 2 }, { use_beam_search: true }])('%o: no handoff, no transfer parameters, one prefill instance', async (body) => {
+  await using cluster = await startCluster();
+  cluster.prefill.script = events(ANSWER);
+  expect(await (await ask(cluster, { ...body, kv_transfer_params: { do_remote_prefill: true } })).text()).toBe(ANSWER.join(''));
+  expect(only(cluster.prefill).json).toEqual({ ...CHAT_BODY, stream: true, ...body });
+  expect(cluster.decode.received).toEqual([]);
+  expect(cluster.harness.tracer.last).toMatchObject({ verdicts: [{ code: 'handoff_not_possible', severity: 'info' }], legs: [{ init: { kind: 'decode' } }] });
+});
+
+test('a request without handoff fails with the engine\'s own words when no other prefill instance is left', async () => {
+  await using cluster = await startCluster();
+  cluster.prefill.script = json({ error: { message: 'engine died' } }, 500);
+  const response = await ask(cluster, { n: 2 });
+  expect(response.status).toBe(500);
+  expect(await response.json()).toMatchObject({ error: { message: 'engine died' } });
+});
+
+test('READ: an answer from another address than registered moves the request id along, and is reported', async () => {
+  await using cluster = await startCluster({ mode: 'READ' });
+  cluster.prefill.script = prefillAnswer(READ_PARAMS.replace('"6301","remote_notify', '"7301","remote_notify'));
+  await (await ask(cluster)).text();
+  expect(only(cluster.decode).headers['x-request-id']).toMatch(new RegExp(`^___prefill_addr_host:10.0.0.1,handshake:7301,notify:61005___decode_addr_${D_ZMQ}_${HEX}$`));
+  expect(codes(cluster.harness.tracer.last.verdicts)).toEqual(['moriio_address_mismatch']);
+});
+
+test.each(['READ', 'WRITE'] as const)('%s: a client that leaves stops both engines', async (mode) => {
+  await using cluster = await startCluster({ mode });
+  if (mode === 'WRITE') cluster.prefill.script = () => undefined;
+  cluster.decode.script = () => undefined;
+  const client = new AbortController();
+  ask(cluster, {}, {}, client.signal).catch(() => undefined);
+  await until(() => cluster.decode.received.length === 1 && cluster.prefill.received.length === 1);
+  client.abort();
+  await until(() => only(cluster.decode).isAborted && (mode === 'READ' || only(cluster.prefill).isAborted));
+  await until(() => cluster.harness.tracer.last.state);
+  expect(cluster.harness.tracer.last).toMatchObject({ state: 'aborted', retries: 0, verdicts: [] });
+  expect(cluster.harness.scheduler.inFlight).toBe(0);
+});
+
+test('nothing registered: 503 names the reason, and an instance configured by hand cannot be used before it registers', async () => {
+  await using prefill = await startUpstream(prefillAnswer());
+  await using decode = await startUpstream(events(ANSWER));
+  const { harness } = await startMoriio({ prefill: [prefill.origin], decode: [decode.origin] });
+  await using _harness = harness;
+  const url = `${harness.origin}/v1/chat/completions`;
+  const refused = await post(url, CHAT_BODY);
+  expect(refused.status).toBe(503);
+  expect(await refused.text()).toContain('no MoRIIO registration');
+  expect(harness.proxy.connectorStatus().notices.map(({ message }) => message).join('\n')).toContain('"proxy_ping_port"');
+  using pinger = startPinger(endpointOf(harness));
+  await pinger.send(v2('P', prefill.port, { dp: 2 }));
+  await pinger.send(v1('D', decode.port));
+  await until(() => harness.proxy.connectorStatus().tables[0]?.total === 2);
+  expect((await post(url, CHAT_BODY)).status).toBe(200);
+  // Matched with those that were there, ranks taken over.
+  expect(harness.scheduler.instances.map(({ name, registeredBy, dpSize, dpSizeSource }) => ({ name, registeredBy, dpSize, dpSizeSource }))).toEqual([
+    { name: 'P0', registeredBy: undefined, dpSize: 2, dpSizeSource: 'registration' },
+    { name: 'D0', registeredBy: undefined, dpSize: 1, dpSizeSource: 'registration' },
+  ]);
+});
+
+test('an instance of another transfer mode is refused with the reason, until it changes', async () => {
+  await using cluster = await startCluster();
+  const other = await cluster.addEngine('D', events(ANSWER), { mode: 'READ' });
+  for (let request = 0; request < 3; request++) await (await ask(cluster)).text();
+  expect(other.received).toEqual([]);
+  expect(cluster.harness.tracer.last.decisions[1]?.excluded).toEqual([{ instance: 'd1', name: 'D1', reason: 'transfer mode READ, but WRITE is in force' }]);
+  expect(codes(cluster.findings)).toEqual(['transfer_mode_mismatch']);
+  expect(cluster.harness.proxy.connectorStatus().notices[0]?.message).toContain('D1: registered with another transfer mode than WRITE');
+  await cluster.pinger.send(v2('D', other.port));
+  await until(() => cluster.harness.proxy.connectorStatus().notices.length === 0);
+  for (let request = 0; request < 3; request++) await (await ask(cluster)).text();
+  expect(other.received.length).toBeGreaterThan(0);
+});
+
+test('what is no registration is counted and shown, reported once per kind, and hurts nothing', async () => {
+  await using cluster = await startCluster();
+  const { pinger, harness } = cluster;
+  await pinger.send({ type: 'HELLO' });
+  for (let message = 0; message < 3; message++) await pinger.sendBytes(Buffer.from('not msgpack'));
+  await pinger.sendBytes(Buffer.of(1), Buffer.of(2), Buffer.of(3));
+  await pinger.send({ type: 'P', http_address: '10.0.1.2:20001', zmq_address: '10.0.1.2:21001' });
+  await pinger.sendBytes(Buffer.alloc(5000));
+  await pinger.send(v2('P', cluster.prefill.port));
+  const factOf = (title: string): unknown => harness.proxy.connectorStatus().facts.find((fact) => fact.title === title)?.value;
+  await until(() => factOf('Registrations received') === 3);
+  expect(factOf('Refused: malformed messages')).toBe(5);
+  expect(factOf('Refused: P2P-NCCL heartbeats')).toBe(1);
+  expect(factOf('HELLO messages')).toBe(1);
+  expect(codes(cluster.findings)).toEqual(['moriio_malformed_message', 'moriio_malformed_message', 'p2p_nccl_engine', 'moriio_malformed_message']);
+  const refused = harness.proxy.connectorStatus().tables[1];
+  expect(refused?.rows.map(([what, , count]) => [what, count])).toEqual([
+    ['malformed message', 1],
+    ['P2P-NCCL heartbeat of "10.0.1.2:20001"', 1],
+    ['malformed message', 1],
+    ['malformed message', 3],
+  ]);
+  expect((await ask(cluster)).status).toBe(200);
+});
+
+test('the port is bound while the protocol is in force only; running requests work on', async () => {
+  await using cluster = await startCluster({ mode: 'READ' });
+  const { harness } = cluster;
+  const gate = startGate();
+  cluster.prefill.script = async (res, request, index) => {
+    await gate.passed;
+    await prefillAnswer(READ_PARAMS)(res, request, index);
+  };
+  const running = ask(cluster);
+  await until(() => cluster.prefill.received.length === 1);
+  const port = Number(endpointOf(harness).split(':').at(-1));
+  await harness.proxy.setConnector('plain');
+  const taker = await startMoriio({ protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
+  gate.open();
+  expect(await (await running).text()).toBe(ANSWER.join(''));
+  expect(paramsOf(only(cluster.decode))).toMatchObject({ remote_engine_id: '10.0.0.1:6301' });
+  await taker.harness[Symbol.asyncDispose]();
+});
+
+test('a port that is taken: the switch does not happen, and the error says what to do', async () => {
+  await using cluster = await startCluster();
+  const port = Number(endpointOf(cluster.harness).split(':').at(-1));
+  const other = await startHarness({ connector: 'plain', protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
+  await using _other = other;
+  await expect(other.proxy.setConnector('moriio')).rejects.toMatchObject({ code: 'port_in_use', message: expect.stringContaining('--moriio-port') as string });
+  expect(other.proxy.connector).toBe('plain');
+});
