@@ -27,6 +27,9 @@ export function specOf(instance: InstanceView): InstanceSpec {
     url: instance.url,
     name: instance.name,
     ...(instance.kvEvents !== undefined && { kvEvents: instance.kvEvents }),
+    // What was found out is found out again.
+    ...(instance.dpSizeSource === 'given' && { dpSize: instance.dpSize }),
+    ...(instance.bootstrapPort !== undefined && { bootstrapPort: instance.bootstrapPort }),
   };
 }
 

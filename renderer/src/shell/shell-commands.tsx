@@ -3,7 +3,8 @@ import { notifications } from '@mantine/notifications';
 import { spotlight } from '@mantine/spotlight';
 import { useMemo } from 'react';
 import { errorMessage } from '#shared/errors.ts';
-import { OPERATION_INFO, type OperationInput, type OperationName } from '#shared/operations.ts';
+import type { InstanceId } from '#shared/ids.ts';
+import { OPERATION_INFO, type InstanceAnswer, type OperationInput, type OperationName, type OperationOutputs } from '#shared/operations.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
@@ -65,9 +66,19 @@ export function ShellCommands({ onShowShortcuts }: { readonly onShowShortcuts: (
     [instances, setUrl],
   );
 
+  const profileCommands = useMemo<readonly Command[]>(() => {
+    const named = instances.split('\n').filter((line) => line !== '').map((line) => line.split(' '));
+    if (named.length === 0) return [];
+    return (['profile.start', 'profile.stop'] as const).flatMap((name) => [
+      profileCommand(transport, name, undefined, 'all instances'),
+      ...named.map(([id = '', instanceName = id]) => profileCommand(transport, name, id as InstanceId, instanceName)),
+    ]);
+  }, [transport, instances]);
+
   useCommands(navigation);
   useCommands(instanceCommands);
   useCommands(engineCommands);
+  useCommands(profileCommands);
   return undefined;
 }
 
@@ -77,10 +88,31 @@ function fromOperation<N extends OperationName>(transport: Transport, name: N, i
   return { id: `${name}.${choice}`, title, description: info.summary, group: 'Engine', run: () => void runAndTell(transport, name, input, title) };
 }
 
-async function runAndTell<N extends OperationName>(transport: Transport, name: N, input: OperationInput<N>, title: string): Promise<void> {
+function profileCommand(transport: Transport, name: 'profile.start' | 'profile.stop', id: InstanceId | undefined, choice: string): Command {
+  const info = OPERATION_INFO[name];
+  const title = `${info.title}: ${choice}`;
+  const run = (): void => void runAndTell(transport, name, id === undefined ? {} : { ids: [id] }, title, ({ answers }) => answerWords(answers));
+  return { id: `${name}.${id ?? 'all'}`, title, description: info.summary, group: 'Profiler', run };
+}
+
+/** `3 ok; P0 unsupported; D1 failed: connect ECONNREFUSED` */
+export function answerWords(answers: readonly InstanceAnswer[]): string {
+  const ok = answers.filter((answer) => answer.outcome === 'ok').length;
+  const others = answers
+    .filter((answer) => answer.outcome !== 'ok')
+    .map((answer) => `${answer.name} ${answer.outcome}${answer.message === undefined ? '' : `: ${answer.message}`}`);
+  return answers.length === 0 ? 'There is no instance to ask.' : [`${ok} of ${answers.length} ok`, ...others].join('; ');
+}
+
+async function runAndTell<N extends OperationName>(
+  transport: Transport,
+  name: N,
+  input: OperationInput<N>,
+  title: string,
+  words: (value: OperationOutputs[N]) => string = () => 'Done.',
+): Promise<void> {
   try {
-    await transport.call(name, input);
-    notifications.show({ title, message: 'Done.' });
+    notifications.show({ title, message: words(await transport.call(name, input)) });
   } catch (error) {
     notifications.show({ title, message: errorMessage(error), color: 'red', autoClose: 10_000 });
   }

@@ -43,7 +43,7 @@ export function FindingsView(): ReactElement {
     return compiled.ok && url.highlight !== '' ? compiled.matches : undefined;
   }, [url.highlight]);
   // The engine's clock, to the second: what is shown in seconds need not be drawn four times in each.
-  const nowUnixMs = useEngineSelector((engine) => (engine === undefined ? Date.now() : Math.ceil(engine.nowUnixMs / 1000) * 1000));
+  const nowUnixMs = useEngineSelector((engine) => Math.ceil((engine?.nowUnixMs ?? 0) / 1000) * 1000);
   const filterBar = useRef<FilterBarHandle>(null);
   const list = useRef<HTMLDivElement>(null);
   const detail = useRef<HTMLElement>(null);

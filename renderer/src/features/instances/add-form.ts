@@ -6,6 +6,10 @@ export interface AddFormFields {
   readonly role: Role;
   readonly url: string;
   readonly name: string;
+  /** '' = the engine finds out. */
+  readonly dpSize: number | '';
+  /** '' = the protocol's setting; asked for with instances that prefill. */
+  readonly bootstrapPort: number | '';
   /** '' = no KV events. */
   readonly endpoint: string;
   readonly replayEndpoint: string;
@@ -15,7 +19,7 @@ export interface AddFormFields {
 }
 
 export const EMPTY_FIELDS: AddFormFields = {
-  role: 'prefill', url: '', name: '', endpoint: '', replayEndpoint: '', topic: '', ranks: 1, mode: 'connect',
+  role: 'prefill', url: '', name: '', dpSize: '', bootstrapPort: '', endpoint: '', replayEndpoint: '', topic: '', ranks: 1, mode: 'connect',
 };
 
 export type AddFormField = keyof AddFormFields;
@@ -25,9 +29,14 @@ export type AddFormOutcome =
   | { readonly isValid: false; readonly problems: Partial<Record<AddFormField, string>> };
 
 const FIELD_OF_PATH: Readonly<Record<string, AddFormField>> = {
-  role: 'role', url: 'url', name: 'name',
+  role: 'role', url: 'url', name: 'name', dpSize: 'dpSize', bootstrapPort: 'bootstrapPort',
   'kvEvents.endpoint': 'endpoint', 'kvEvents.replayEndpoint': 'replayEndpoint', 'kvEvents.topic': 'topic', 'kvEvents.ranks': 'ranks', 'kvEvents.mode': 'mode',
 };
+
+/** Whether an instance of this role has a bootstrap server under mooncake. */
+export function canPrefill(role: Role): boolean {
+  return role === 'prefill' || role === 'both';
+}
 
 /** Empty texts are left out, so that the engine's defaults apply. */
 export function readFields(fields: AddFormFields): AddFormOutcome {
@@ -42,6 +51,8 @@ export function readFields(fields: AddFormFields): AddFormOutcome {
     role: fields.role,
     url,
     ...(fields.name.trim() !== '' && { name: fields.name.trim() }),
+    ...(fields.dpSize !== '' && { dpSize: fields.dpSize }),
+    ...(fields.bootstrapPort !== '' && canPrefill(fields.role) && { bootstrapPort: fields.bootstrapPort }),
     ...(endpoint !== '' && {
       kvEvents: { endpoint, topic: fields.topic, ranks: fields.ranks, mode: fields.mode, ...(replayEndpoint !== '' && { replayEndpoint }) },
     }),

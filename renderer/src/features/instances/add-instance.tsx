@@ -7,7 +7,7 @@ import { RoleSchema, ROLES } from '#shared/vocabulary.ts';
 import { useOperation } from '../../transport/use-operation.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
-import { EMPTY_FIELDS, readFields, type AddFormField, type AddFormFields } from './add-form.ts';
+import { canPrefill, EMPTY_FIELDS, readFields, type AddFormField, type AddFormFields } from './add-form.ts';
 import classes from './instances.module.css';
 import { ProbeReport } from './probe-report.tsx';
 
@@ -84,6 +84,31 @@ export function AddInstance({ engine, onAdded, onClose }: AddInstanceProps): Rea
           error={problems.url ?? serverMessage}
         />
         <TextInput label="Name" description="shown everywhere; default by role and order, e.g. P2" value={fields.name} maxLength={32} autoComplete="off" onChange={(event) => change({ name: event.currentTarget.value })} error={problems.name} />
+        <div className={classes.pair}>
+          <NumberInput
+            label="Data-parallel ranks behind it"
+            description="empty: found out, else 1"
+            value={fields.dpSize}
+            min={1}
+            max={1024}
+            allowDecimal={false}
+            onChange={(value) => change({ dpSize: typeof value === 'number' ? value : '' })}
+            error={problems.dpSize}
+          />
+          {canPrefill(fields.role) && (
+            <NumberInput
+              label="Bootstrap port"
+              description="mooncake only; empty: the protocol's"
+              placeholder="8998"
+              value={fields.bootstrapPort}
+              min={1}
+              max={65_535}
+              allowDecimal={false}
+              onChange={(value) => change({ bootstrapPort: typeof value === 'number' ? value : '' })}
+              error={problems.bootstrapPort}
+            />
+          )}
+        </div>
         <KvEventFields fields={fields} problems={problems} onChange={change} />
         <div className={classes.buttons}>
           <Button type="submit" loading={probe.isRunning && !add.isRunning} disabled={isBusy}>
@@ -136,7 +161,7 @@ function KvEventFields({ fields, problems, onChange }: KvEventFieldsProps): Reac
       <TextInput label="Replay endpoint" description="ROUTER socket of rank 0, if there is one" placeholder="tcp://10.0.0.1:5558" value={fields.replayEndpoint} autoComplete="off" spellCheck={false} onChange={(event) => onChange({ replayEndpoint: event.currentTarget.value })} error={problems.replayEndpoint} />
       <TextInput label="Topic" description="prefix; empty = everything" value={fields.topic} disabled={isOff} autoComplete="off" onChange={(event) => onChange({ topic: event.currentTarget.value })} error={problems.topic} />
       <div className={classes.pair}>
-        <NumberInput label="Data-parallel ranks" value={fields.ranks} min={1} max={1024} allowDecimal={false} disabled={isOff} onChange={(value) => onChange({ ranks: typeof value === 'number' ? value : 1 })} error={problems.ranks} />
+        <NumberInput label="Ranks to follow" value={fields.ranks} min={1} max={1024} allowDecimal={false} disabled={isOff} onChange={(value) => onChange({ ranks: typeof value === 'number' ? value : 1 })} error={problems.ranks} />
         <NativeSelect label="Mode" value={fields.mode} data={['connect', 'bind']} disabled={isOff} onChange={(event) => onChange({ mode: event.currentTarget.value === 'bind' ? 'bind' : 'connect' })} error={problems.mode} />
       </div>
     </fieldset>

@@ -1,16 +1,20 @@
 import { NativeSelect, NumberInput } from '@mantine/core';
 import { useState, type ReactElement } from 'react';
 import type { EngineState } from '#shared/state.ts';
-import { CONNECTORS, ConnectorNameSchema, POLICIES, PolicyNameSchema } from '#shared/vocabulary.ts';
+import { CONNECTORS, ConnectorNameSchema, POLICIES, PolicyNameSchema, type ConnectorName } from '#shared/vocabulary.ts';
 import { useOperation } from '../../transport/use-operation.ts';
 import { Message } from '../../ui/message.tsx';
 import classes from './instances.module.css';
 
+export interface FleetSettingsProps {
+  readonly engine: EngineState;
+  readonly isSwitching: boolean;
+  readonly onSwitch: (connector: ConnectorName) => void;
+}
+
 /** Connector, policy and, in a demo, the offered load. Each takes effect for new requests, at once. */
-export function FleetSettings({ engine }: { readonly engine: EngineState }): ReactElement {
+export function FleetSettings({ engine, isSwitching, onSwitch }: FleetSettingsProps): ReactElement {
   const policy = useOperation('policy.set');
-  const connector = useOperation('connector.set');
-  const error = policy.error ?? connector.error;
   return (
     <div className={classes.settings}>
       <label className={classes.setting}>
@@ -19,8 +23,8 @@ export function FleetSettings({ engine }: { readonly engine: EngineState }): Rea
           aria-label="Connector"
           data={[...CONNECTORS]}
           value={engine.connector}
-          disabled={connector.isRunning}
-          onChange={(event) => void connector.run({ connector: ConnectorNameSchema.parse(event.currentTarget.value) })}
+          disabled={isSwitching}
+          onChange={(event) => onSwitch(ConnectorNameSchema.parse(event.currentTarget.value))}
         />
       </label>
       <label className={classes.setting}>
@@ -34,7 +38,7 @@ export function FleetSettings({ engine }: { readonly engine: EngineState }): Rea
         />
       </label>
       {engine.simulation !== undefined && <DemoTraffic offered={engine.simulation.requestsPerSecond} />}
-      {error !== undefined && <Message tone="error">{error.message}</Message>}
+      {policy.error !== undefined && <Message tone="error">{policy.error.message}</Message>}
     </div>
   );
 }

@@ -14,8 +14,11 @@ import { StateMark } from '../../ui/state-mark.tsx';
 import { EngineGaugesSection } from './engine-gauges.tsx';
 import { InstanceControls } from './instance-controls.tsx';
 import classes from './instances.module.css';
+import { ProfileSection } from './profile-section.tsx';
+import { RankTable } from './rank-table.tsx';
 import { SimulatedFault } from './simulated-fault.tsx';
 import { StreamSection } from './stream-section.tsx';
+import { dpSizeWords, TransferSection } from './transfer-section.tsx';
 
 export interface InstanceDetailProps {
   readonly instance: InstanceView;
@@ -57,6 +60,8 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
             ['role', instance.role],
             ['models', instance.models.length === 0 ? 'none reported' : instance.models.join(', ')],
             ['version', instance.version ?? 'not reported'],
+            ['data-parallel ranks', dpSizeWords(instance)],
+            ['joined', instance.registeredBy === undefined ? undefined : `by itself: it registered with ${instance.registeredBy}, and leaves when it falls silent`],
             ['in flight', formatInteger(instance.inFlight)],
             ['served', `${formatInteger(instance.served)}, failed ${formatInteger(instance.failed)}, errors in 5 min ${formatInteger(instance.errors5m)}`],
             ['circuit breaker', instance.breaker === 'open' ? '▲ open: takes no requests until a health probe succeeds' : `closed, ${formatCount(instance.consecutiveFailures, 'consecutive failure')}`],
@@ -78,8 +83,11 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
         />
       </div>
 
+      <RankTable instance={instance} />
+      <TransferSection instance={instance} />
       <EngineGaugesSection instance={instance} nowUnixMs={engine.nowUnixMs} />
       <StreamSection streams={streams} nowUnixMs={engine.nowUnixMs} />
+      <ProfileSection instance={instance.id} />
       {instance.isSimulated && <SimulatedFault instance={instance} simulation={engine.simulation} />}
     </section>
   );

@@ -1,15 +1,19 @@
 import { Button } from '@mantine/core';
-import { useMemo, type ReactElement } from 'react';
+import { useMemo, useState, type ReactElement } from 'react';
+import type { ConnectorName } from '#shared/vocabulary.ts';
 import { SERVE_EXAMPLE } from '../../fleet/examples.ts';
 import { useCommands, type Command } from '../../shell/commands.ts';
 import { SplitView } from '../../shell/split-view.tsx';
 import { ViewHeader } from '../../shell/view-header.tsx';
 import { useEngineState } from '../../stores/engine-context.tsx';
 import { useConnection } from '../../transport/transport-context.tsx';
+import { useOperation } from '../../transport/use-operation.ts';
 import { CodeBlock } from '../../ui/copy-text.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
+import { Message } from '../../ui/message.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { AddInstance } from './add-instance.tsx';
+import { ConnectorPanel } from './connector-panel.tsx';
 import { FleetSettings } from './fleet-settings.tsx';
 import { InstanceDetail } from './instance-detail.tsx';
 import { InstanceList } from './instance-list.tsx';
@@ -18,11 +22,13 @@ import classes from './instances.module.css';
 /** Selecting this opens the form for a new instance. */
 const NEW = 'new';
 
-/** Manage the fleet: list on the left, one instance or the form for a new one on the right. */
+/** Manage the fleet: list on the left; the protocol of all, one instance, or the form for a new one on the right. */
 export function InstancesView(): ReactElement {
   const engine = useEngineState();
   const connection = useConnection();
   const [{ selection }, setUrl] = useUrlState();
+  const connectorSet = useOperation('connector.set');
+  const [wanted, setWanted] = useState<ConnectorName>();
   const ids = engine?.instances.map((instance) => instance.id).join(' ') ?? '';
 
   const commands = useMemo<readonly Command[]>(() => {
@@ -55,21 +61,32 @@ export function InstancesView(): ReactElement {
   }
 
   const selected = engine.instances.find((instance) => instance.id === selection);
+  const onSwitch = (connector: ConnectorName): void => {
+    setWanted(connector);
+    void connectorSet.run({ connector });
+  };
   const close = (): void => setUrl({ selection: '' });
   const detail =
     selection === NEW ? (
       <AddInstance engine={engine} onAdded={(id) => setUrl({ selection: id })} onClose={close} />
     ) : selected !== undefined ? (
       <InstanceDetail key={selected.id} instance={selected} engine={engine} onClose={close} />
-    ) : selection === '' ? undefined : (
+    ) : selection === '' ? (
+      <ConnectorPanel engine={engine} isSwitching={connectorSet.isRunning} onSwitch={onSwitch} />
+    ) : (
       <EmptyState title="No longer in the fleet" text={`The instance ${selection} was removed, or this link is from another run of pdscope.`} />
     );
 
   return (
     <>
       <ViewHeader title="Instances" actions={<Button onClick={() => setUrl({ selection: NEW })}>Add instance</Button>}>
-        <FleetSettings engine={engine} />
+        <FleetSettings engine={engine} isSwitching={connectorSet.isRunning} onSwitch={onSwitch} />
       </ViewHeader>
+      {connectorSet.error !== undefined && (
+        <div className={classes.refused}>
+          <Message tone="error">{`${wanted ?? 'The connector'} was refused, ${engine.connector} stays: ${connectorSet.error.message}`}</Message>
+        </div>
+      )}
       <SplitView
         id="instances"
         placement="beside"

@@ -1,0 +1,112 @@
+import { Button } from '@mantine/core';
+import type { ReactElement } from 'react';
+import type { EngineState } from '#shared/state.ts';
+import { CONNECTORS, type ConnectorName } from '#shared/vocabulary.ts';
+import { CONNECTOR_GUIDE, ENCODE_STAGE_FLAGS, type ConnectorGuide } from '../../fleet/connector-guide.ts';
+import { CodeBlock } from '../../ui/copy-text.tsx';
+import { Facts } from '../../ui/facts.tsx';
+import { SectionHead } from '../../ui/section-head.tsx';
+import { ConnectorStatusSection } from './connector-status.tsx';
+import classes from './instances.module.css';
+import { ProfileSection } from './profile-section.tsx';
+import { ProtocolSettingsSection } from './protocol-settings.tsx';
+
+export interface ConnectorPanelProps {
+  readonly engine: EngineState;
+  readonly isSwitching: boolean;
+  readonly onSwitch: (connector: ConnectorName) => void;
+}
+
+/** The fleet's P/D protocol: what it does, what engines need for it, its settings, what it keeps just now. */
+export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanelProps): ReactElement {
+  const { connector } = engine;
+  const guide = CONNECTOR_GUIDE[connector];
+  return (
+    <section className={classes.scroll} aria-label="Connector">
+      <div className={classes.detailHead}>
+        <h2 className={classes.detailTitle}>Connector {connector}</h2>
+        <span className={classes.note}>{guide.order}</span>
+      </div>
+      <div className={classes.block}>
+        <p className={classes.lead}>{guide.does}</p>
+        <p className={classes.plainText}>{guide.mind}</p>
+        <details className={classes.fold}>
+          <summary>Engine flags for {connector}</summary>
+          <Flags guide={guide} />
+        </details>
+      </div>
+      <ConnectorStatusSection connector={connector} nowUnixMs={engine.nowUnixMs} />
+      <ProtocolSettingsSection settings={engine.protocol} connector={connector} />
+      <SectionHead title="All connectors">
+        <span className={classes.note}>a switch concerns new requests; those in flight end as they began</span>
+      </SectionHead>
+      <div className={classes.block}>
+        {CONNECTORS.map((name) => (
+          <Mode key={name} name={name} isCurrent={name === connector} isSwitching={isSwitching} onSwitch={onSwitch} />
+        ))}
+        <details className={classes.mode}>
+          <summary>
+            <strong className={classes.modeName}>encode stage</strong> <span className={classes.note}>before any of them: encode instances for images, audio and video</span>
+          </summary>
+          <div className={classes.modeBody}>
+            <FlagList flags={ENCODE_STAGE_FLAGS} />
+          </div>
+        </details>
+      </div>
+      <ProfileSection />
+    </section>
+  );
+}
+
+interface ModeProps {
+  readonly name: ConnectorName;
+  readonly isCurrent: boolean;
+  readonly isSwitching: boolean;
+  readonly onSwitch: (connector: ConnectorName) => void;
+}
+
+function Mode({ name, isCurrent, isSwitching, onSwitch }: ModeProps): ReactElement {
+  const guide = CONNECTOR_GUIDE[name];
+  return (
+    <details className={classes.mode} data-current={isCurrent || undefined}>
+      <summary>
+        <strong className={classes.modeName}>
+          {isCurrent ? '▸ ' : ''}
+          {name}
+        </strong>{' '}
+        <span className={classes.note}>{guide.does}</span>
+      </summary>
+      <div className={classes.modeBody}>
+        <Facts
+          facts={[
+            ['legs', guide.order],
+            ['mind', guide.mind],
+          ]}
+        />
+        <Flags guide={guide} />
+        <div>
+          <Button disabled={isCurrent || isSwitching} onClick={() => onSwitch(name)} aria-label={`Use ${name}`}>
+            {isCurrent ? 'in use' : `Use ${name}`}
+          </Button>
+        </div>
+      </div>
+    </details>
+  );
+}
+
+function Flags({ guide }: { readonly guide: ConnectorGuide }): ReactElement {
+  return guide.flags.length === 0 ? <p className={classes.note}>Engines need no flags for it.</p> : <FlagList flags={guide.flags} />;
+}
+
+function FlagList({ flags }: Pick<ConnectorGuide, 'flags'>): ReactElement {
+  return (
+    <>
+      {flags.map((one) => (
+        <div key={one.on} className={classes.flag}>
+          <span className={classes.note}>{one.on}</span>
+          <CodeBlock code={one.flags} label={`flags of ${one.on}`} />
+        </div>
+      ))}
+    </>
+  );
+}
