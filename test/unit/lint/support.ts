@@ -94,3 +94,7 @@ export const HANDOFF: Params = {
 };
 
 export const USAGE: LegFacts = { usage: { promptTokens: 40, completionTokens: 1 } };
+
+export function fields(params: Params, { without }: { readonly without: string }): Params {
+  return Object.fromEntries(Object.entries(params).filter(([field]) => field !== without));
+}
