@@ -40,6 +40,7 @@ export interface Entry {
   lastAtMs: number;
   lastAtUnixMs: number;
   intervalMs: number;
+  lastGapMs: number;
   /** The fleet was asked for its health since it fell silent. */
   isAsked: boolean;
   isMismatchReported: boolean;
@@ -172,6 +173,7 @@ export class Registry {
       lastAtMs: nowMs,
       lastAtUnixMs: Date.now(),
       intervalMs: this.#options.pingMs,
+      lastGapMs: this.#options.pingMs,
       isAsked: false,
       isMismatchReported: false,
     };
@@ -181,11 +183,13 @@ export class Registry {
     this.#checkMode(entry);
   }
 
-  /** A ping may be late or doubled, and an engine may have been away: single gaps weigh little, and extremes are cut. */
+  /** A ping may be late or doubled: one gap weighs little. A long one is silence, unless the one before was long as well. */
   #learnInterval(entry: Entry, nowMs: number): void {
     const { pingMs } = this.#options;
-    const gap = Math.min(Math.max(nowMs - entry.lastAtMs, pingMs / 4), entry.intervalMs * (MISSED_PINGS + 1), pingMs * 20);
-    entry.intervalMs += (gap - entry.intervalMs) * LEARNING_RATE;
+    const gap = Math.min(Math.max(nowMs - entry.lastAtMs, pingMs / 4), pingMs * 20);
+    const learned = gap > entry.intervalMs * 2 ? Math.min(gap, entry.lastGapMs) : gap;
+    entry.lastGapMs = gap;
+    entry.intervalMs += (learned - entry.intervalMs) * LEARNING_RATE;
   }
 
   #replace(entry: Entry, registration: MoriioRegistration): void {
