@@ -1,5 +1,6 @@
 /** What a simulated instance can be told, and the defaults. */
 import { createHash } from 'node:crypto';
+import { PdscopeError } from '#shared/errors.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import type { Logger } from '../log.ts';
 import { silentLogger } from '../log.ts';
@@ -165,7 +166,11 @@ function defaultRole({ transfer, role }: SimInstanceOptions): 'kv_producer' | 'k
   return role === 'prefill' ? 'kv_producer' : role === 'decode' ? 'kv_consumer' : 'kv_both';
 }
 
+/** Throws `sim-option-invalid` on what an engine refuses at start. */
 export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptions {
+  if (options.bidirectional === true && (options.transfer ?? 'nixl') !== 'nixl') {
+    throw new PdscopeError('sim-option-invalid', `bidirectional works with transfer nixl only, not with ${String(options.transfer)}: leave one of them out.`);
+  }
   const blockSize = options.blockSize ?? 16;
   const blocks = options.blocks ?? 2048;
   return {
@@ -181,7 +186,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     maxNumSeqs: 256,
     maxBatchedTokens: 8192,
     leaseMs: 30_000,
-    transfer: options.role === 'encode' ? 'none' : 'nixl',
+    transfer: 'nixl',
     bidirectional: false,
     decoderBlocksTtlMs: 480_000,
     recomputeThreshold: 64,
@@ -200,6 +205,8 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     keepReceived: 256,
     logger: silentLogger,
     ...options,
+    // Encoder-only instances have no KV to hand over, whatever their neighbours speak.
+    ...(options.role === 'encode' && { transfer: 'none' as const }),
     blockSize,
     blocks,
     maxModelLen: Math.min(options.maxModelLen ?? 32_768, blockSize * blocks),
