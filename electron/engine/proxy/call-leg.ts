@@ -3,7 +3,7 @@ import type { LegFacts } from '../telemetry/trace.ts';
 import { errorIn, factsOfObject, isErrorBody } from './answer-facts.ts';
 import type { LegAnswer } from './connectors/connector.ts';
 import type { RawHeaders } from './headers.ts';
-import { scanMembers } from './json-members.ts';
+import { scanElements, scanMembers, type JsonMember } from './json-members.ts';
 import { Leg, type LegOwner, type LegSetup } from './leg.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
 import { reportedError } from './upstream-error.ts';
@@ -11,8 +11,11 @@ import { reportedError } from './upstream-error.ts';
 /** Far beyond one token with parameters, a rendered prompt with its media, or a long answer with log probabilities. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
+/** Of an answer that is a list: completions are rendered as one. */
+const NO_MEMBERS: readonly JsonMember[] = [];
+
 export class CallLeg extends Leg {
-  /** Resolves with a complete 2xx JSON object, rejects with ProxyError. */
+  /** Resolves with a complete 2xx JSON object (of a render leg: or array), rejects with ProxyError. */
   readonly answer: Promise<LegAnswer>;
   #resolve!: (answer: LegAnswer) => void;
   #reject!: (error: ProxyError) => void;
@@ -47,7 +50,7 @@ export class CallLeg extends Leg {
     }
     const [only] = this.#chunks;
     const body = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
-    const members = scanMembers(body);
+    const members = scanMembers(body) ?? (this.kind === 'render' && scanElements(body) !== undefined ? NO_MEMBERS : undefined);
     if (members === undefined) {
       this.fail(this.#broken('bad_response', `answered ${this.status} with something other than a JSON object`));
       return;

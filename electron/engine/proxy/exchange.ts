@@ -142,9 +142,9 @@ export class Exchange implements LegContext, LegOwner {
     return leg.opened;
   }
 
-  async repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>): Promise<T> {
+  async repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>, options?: ChooseOptions): Promise<T> {
     for (;;) {
-      const target = this.choose(kind);
+      const target = this.choose(kind, options);
       try {
         return await send(target);
       } catch (error) {
@@ -206,6 +206,7 @@ export class Exchange implements LegContext, LegOwner {
 
   /** What a leg's answer said about itself; the linter reads its parameters. */
   answered(request: LegRequest, facts: LegFacts): void {
+    if (request.isAside === true) return;
     for (const verdict of this.#options.linter.answered(this.#lint, request, facts)) this.report(verdict);
   }
 
@@ -220,6 +221,9 @@ export class Exchange implements LegContext, LegOwner {
    */
   #setUp(request: LegRequest, headers: LegHeaders, isWhole: boolean): LegSetup | ProxyError {
     if (this.#stopReason !== undefined) return this.#stopReason;
+    const { headersMs } = this.timeouts;
+    const path = request.path ?? this.#options.path;
+    if (request.isAside === true) return { request, attempt: 1, path, headers, headersTimeoutMs: headersMs };
     const { linter, blockFatal } = this.#options;
     const verdicts = linter.sending(this.#lint, request, headers);
     if (verdicts.length > 0) {
@@ -228,11 +232,10 @@ export class Exchange implements LegContext, LegOwner {
       if (refusal !== undefined) return refusal;
     }
     const attempt = ++this.#attempts[request.kind];
-    const { headersMs } = this.timeouts;
     return {
       request,
       attempt,
-      path: request.path ?? this.#options.path,
+      path,
       headers,
       headersTimeoutMs: request.kind === 'decode' && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
     };

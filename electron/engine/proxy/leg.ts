@@ -3,7 +3,7 @@
  * body (`call-leg.ts` reads it whole, `stream-leg.ts` hands it on); everything else is the same for both.
  *
  * Invariants: `legStarted` is matched by exactly one `legEnded`, the trace's leg by one `end`; after that every
- * callback of undici is ignored. A cancelled leg destroys its connection at once, which aborts it in the engine.
+ * callback of undici is ignored. Calls aside (`isAside`) have neither. A cancelled leg destroys its connection at once, which aborts it in the engine.
  */
 import type { Dispatcher } from 'undici';
 import type { LegKind } from '#shared/vocabulary.ts';
@@ -19,6 +19,8 @@ import { transportError, upstreamStatusError } from './upstream-error.ts';
 
 /** An error body beyond this is cut; enough for any message. */
 const MAX_ERROR_BODY_BYTES = 64 * 1024;
+
+const UNTRACED: LegTrace = { headers() {}, bytes() {}, facts() {}, end() {} };
 
 /** What a leg needs from the exchange it belongs to. */
 export interface LegOwner {
@@ -60,6 +62,10 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
     this.request = request;
     this.kind = request.kind;
     this.instance = request.instance;
+    if (request.isAside === true) {
+      this.legTrace = UNTRACED;
+      return;
+    }
     this.legTrace = owner.trace.leg({
       kind: request.kind,
       instance: request.instance,
@@ -166,13 +172,15 @@ export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
     this.#isSettled = true;
     if (this.controller === undefined) this.owner.connectWatch.delete(this);
     this.legTrace.end(outcome, error?.toRequestError());
-    const isInstanceFault = error !== undefined && !error.isRequestFault;
-    this.owner.scheduler.legEnded(
-      this.instance,
-      outcome === 'error' ? (isInstanceFault ? 'failed' : 'ok') : outcome,
-      error?.message,
-      this.request.rank,
-    );
+    if (this.request.isAside !== true) {
+      const isInstanceFault = error !== undefined && !error.isRequestFault;
+      this.owner.scheduler.legEnded(
+        this.instance,
+        outcome === 'error' ? (isInstanceFault ? 'failed' : 'ok') : outcome,
+        error?.message,
+        this.request.rank,
+      );
+    }
     this.owner.legSettled(this, error);
   }
 

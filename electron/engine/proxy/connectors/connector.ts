@@ -56,6 +56,11 @@ export interface LegRequest extends LegTarget {
   readonly onEnd?: (end: LegEnd) => void;
   /** How much of the end of the answer `onEnd` gets, bytes. Default 16 KB. */
   readonly tailBytes?: number;
+  /**
+   * A small call beside the request's legs that may occur once per token (detokenising): neither recorded nor counted as
+   * a leg of the instance, but bounded by the same timeouts and cancelled with the legs. Default false.
+   */
+  readonly isAside?: boolean;
 }
 
 export interface LegEnd {
@@ -115,7 +120,7 @@ export interface LegContext {
   /** Runs a leg whose answer goes to the client; resolves with the first byte. Rejects with ProxyError. */
   open(leg: LegRequest): Promise<Answer>;
   /** Chooses, sends, and on a retryable failure does so again on another instance, within the request's budget. */
-  repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>): Promise<T>;
+  repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>, options?: ChooseOptions): Promise<T>;
   /** Cancels every leg under way; a stream to the client ends with `reason`. */
   cancelLegs(reason: ProxyError): void;
   /** What the connector noticed about this request, e.g. a handoff that did not happen. Kept with the request and as a finding. */

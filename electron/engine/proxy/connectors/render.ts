@@ -1,11 +1,147 @@
-import { ProxyError } from '../proxy-error.ts';
-import type { Connector, ConnectorServices } from './connector.ts';
+/**
+ * Render, then generate: the prompt is turned into token ids once (POST /v1/.../render), prefill and decode are driven
+ * with these ids on /inference/v1/generate as a NIXL pull, and tokens become the text of an OpenAI answer again: a whole
+ * answer by the engine's derender route, a stream by decoding tokens as they come (POST /detokenize).
+ *
+ * Invariants: a request is rendered once, whatever is repeated; what cannot be done with token ids without changing the
+ * answer goes to a decode instance as it is, and is reported; a client's own generate request is already rendered.
+ */
+import { BufferedAnswer } from '../buffered-answer.ts';
+import type { ClientRequest } from '../client-request.ts';
+import { memberValue, scanMembers } from '../json-members.ts';
+import { describeLeg, ProxyError } from '../proxy-error.ts';
+import { reemitAsStream } from '../reemit-stream.ts';
+import type { Answer, Connector, ConnectorServices, LegContext, LegTarget } from './connector.ts';
+import { runNixl } from './nixl.ts';
+import { ChunkWriter } from './render/chunk-writer.ts';
+import { DERENDER_PATHS, derenderBody, finishDerendered } from './render/derender.ts';
+import { isMissingRoute, missingRouteError, missingRouteVerdict, notRenderedVerdict, reasonAgainstRendering, reasonForWhole, RENDER_PATHS } from './render/render-rules.ts';
+import { RenderedContext } from './render/rendered-context.ts';
+import { renderedRequest, type RenderedRequest } from './render/rendered-request.ts';
+import { TextStream } from './render/text-stream.ts';
 
-export function createRender(_services: ConnectorServices): Connector {
+const DETOKENIZE_PATH = '/detokenize';
+
+export function createRender({ fleet }: ConnectorServices): Connector {
   return {
     name: 'render',
     legs: ['prefill', 'decode'],
-    run: () => Promise.reject(new ProxyError(501, 'not_built', 'not built yet')),
-    status: () => ({ connector: 'render', summary: 'not built yet', notices: [], facts: [], tables: [] }),
+    // Any instance has the tokenizer; prefill instances have the time, and the prompt's prefix.
+    refuses: (instance, kind) =>
+      kind === 'render' && instance.role === 'decode' && fleet.list().some(({ role }) => role === 'prefill' || role === 'both')
+        ? 'prefill instances render'
+        : undefined,
+    run: (context) => (context.request.api === 'generate' ? runNixl(context) : runRendered(context)),
+    status: () => ({
+      connector: 'render',
+      summary: 'The prompt is rendered to token ids once; prefill and decode are driven with them (NIXL pull), and tokens become text again.',
+      notices: NOTICES,
+      facts: [],
+      tables: [],
+    }),
   };
+}
+
+const NOTICES = [
+  {
+    severity: 'info',
+    message: 'Engines must serve /v1/chat/completions/render, /derender and /inference/v1/generate: recent vLLM needs VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1, its Rust frontend has no render route.',
+  },
+  {
+    severity: 'info',
+    message:
+      'Differs from a direct request: streamed text is decoded by /detokenize, one call for the tokens at hand, so it arrives a call later, special tokens in the middle of an answer are visible and reasoning stays in the content; streams have no system_fingerprint. Requests with tools, response_format, logprobs or a wish for reasoning are generated whole, parsed by the engine, and streamed afterwards. Several prompts, echo, prompt_logprobs, return_token_ids, best_of and suffix go to a decode instance as they are.',
+  },
+] as const;
+
+/** Rendered requests by the client's, so that a repeated pair of legs does not render again. */
+const renderedOf = new WeakMap<ClientRequest, RenderedRequest>();
+
+async function runRendered(context: LegContext): Promise<Answer> {
+  const { request } = context;
+  const reason = reasonAgainstRendering(request);
+  if (reason !== undefined) return sendAsItIs(context, reason);
+  let rendered = renderedOf.get(request);
+  if (rendered === undefined) {
+    rendered = await naming(context, RENDER_PATHS[textApi(request)], () => render(context));
+    renderedOf.set(request, rendered);
+  }
+  const legs = new RenderedContext(context, rendered);
+  const tokens = await naming(context, '/inference/v1/generate', () => runNixl(legs));
+  if (rendered.request.isStream) return textOf(context, { rendered, tokens, target: legs.decodeTarget });
+  const { whole } = legs;
+  if (whole === undefined) throw new Error('the decode leg of a rendered request was not read');
+  const path = DERENDER_PATHS[textApi(request)];
+  const body = derenderBody(request, rendered, whole);
+  const derendered = await naming(context, path, () =>
+    context.repeat('render', (target) => context.call({ kind: 'render', ...target, path, body, rewrites: [{ field: '(body)', to: 'the tokens, to be parsed and decoded' }] }), {
+      prefer: rendered.instance,
+    }),
+  );
+  const finished = finishDerendered(request, rendered, { generated: whole, derendered });
+  if (!request.isStream) return new BufferedAnswer(finished, whole.rawHeaders);
+  return reemitAsStream({ ...whole, body: finished, members: scanMembers(finished) ?? [] }, request);
+}
+
+function textApi({ api }: ClientRequest): 'chat' | 'completions' {
+  return api === 'completions' ? 'completions' : 'chat';
+}
+
+function render(context: LegContext): Promise<RenderedRequest> {
+  const { request } = context;
+  const path = RENDER_PATHS[textApi(request)];
+  const isStream = request.isStream && reasonForWhole(request) === undefined;
+  return context.repeat('render', async (target) => {
+    const answer = await context.call({ kind: 'render', ...target, path, body: request.body, rewrites: [] });
+    const rendered = renderedRequest(request, answer, { instance: target.instance, isStream });
+    if (rendered !== undefined) return rendered;
+    const message = `${describeLeg('render', target.instance)} answered ${path} with something other than one prompt's token ids.`;
+    throw new ProxyError(502, 'bad_response', message, { leg: 'render', instance: target.instance });
+  });
+}
+
+function sendAsItIs(context: LegContext, reason: string): Promise<Answer> {
+  context.report(notRenderedVerdict(reason));
+  const rewrites = [{ field: '(render and prefill legs)', to: `left out: ${reason}` }];
+  return context.repeat('decode', (target) => context.open({ kind: 'decode', ...target, body: context.request.body, rewrites }));
+}
+
+interface TokenStream {
+  readonly rendered: RenderedRequest;
+  readonly tokens: Answer;
+  /** Where they come from: it decodes them as well. */
+  readonly target: LegTarget | undefined;
+}
+
+function textOf(context: LegContext, { rendered, tokens, target }: TokenStream): Answer {
+  const { api, requestId } = context.request;
+  const instance = target?.instance ?? rendered.instance;
+  const model = rendered.model === undefined ? '' : `"model":${JSON.stringify(rendered.model)},`;
+  return new TextStream({
+    tokens,
+    writer: new ChunkWriter({ api, requestId, model: rendered.model, createdAtUnixS: Math.floor(Date.now() / 1000) }),
+    promptTail: rendered.promptTail,
+    stop: rendered.stop,
+    async decode(ids) {
+      const body = Buffer.from(`{${model}"tokens":[${ids.join(',')}]}`);
+      const answer = await context.call({ kind: 'render', instance, path: DETOKENIZE_PATH, body, rewrites: [], isAside: true });
+      const prompt = memberValue(answer.body, answer.members, 'prompt');
+      const text: unknown = prompt === undefined ? undefined : JSON.parse(prompt.toString('utf8'));
+      if (typeof text === 'string') return text;
+      throw new ProxyError(502, 'bad_response', `${describeLeg('render', instance)} answered ${DETOKENIZE_PATH} without a text.`, { leg: 'render', instance });
+    },
+    cancel: (error) => context.cancelLegs(error),
+  });
+}
+
+/** An engine without the route is a finding, and the client learns which route it is. */
+async function naming<T>(context: LegContext, path: string, send: () => Promise<T>): Promise<T> {
+  try {
+    return await send();
+  } catch (error) {
+    if (!isMissingRoute(error)) throw error;
+    const failure = missingRouteError(error, path);
+    context.report(missingRouteVerdict(failure));
+    throw failure;
+  }
 }
