@@ -1,12 +1,19 @@
 /**
  * The demo: a simulated cluster on real sockets and ordinary clients in front of the proxy. The rest of the engine
  * cannot tell it from vLLM; only the operations of the simulation reach in here.
+ * Invariant: the cluster runs with the transfer of the protocol in force. An engine has one, so a switch ends the
+ * instances and starts them anew at the same addresses, as in a real deployment; clients wait meanwhile. Aggregated
+ * serving has instances of its own, which are switched off while a P/D protocol is in force.
  */
-import { PdscopeError } from '#shared/errors.ts';
+import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { InstanceSpec } from '#shared/instance.ts';
 import type { SimFault } from '#shared/operations.ts';
+import type { ProtocolOptions } from '#shared/protocol.ts';
 import type { SimulationView } from '#shared/state.ts';
+import type { ConnectorName } from '#shared/vocabulary.ts';
+import { demoFlags } from './demo-flags.ts';
 import type { EngineSettings } from './engine-options.ts';
+import type { Fleet } from './fleet/fleet.ts';
 import type { Instance } from './fleet/instance.ts';
 import type { Logger } from './log.ts';
 import { startSimCluster, type SimCluster } from './simulator/sim-cluster.ts';
@@ -15,38 +22,70 @@ import { startTraffic, type Traffic } from './simulator/traffic.ts';
 
 export type DemoSettings = NonNullable<EngineSettings['demo']>;
 
+export interface DemoInput {
+  readonly settings: DemoSettings;
+  /** Whether somebody asked for these numbers of instances; otherwise the protocol may choose others. */
+  readonly hasShape: boolean;
+  readonly connector: ConnectorName;
+  readonly protocol: ProtocolOptions;
+  readonly logger: Logger;
+}
+
 /** Nobody inspects what the demo's instances received, and a replay of the last thousand batches is plenty. */
 const SMALL = { keepReceived: 0, kvEvents: { bufferSteps: 1000 } } as const;
+/** Clients under way may end before a switch cuts them. */
+const SWITCH_GRACE_MS = 1500;
+const SWITCH_POLL_MS = 20;
+
+/** MoRIIO engines join the fleet by registering themselves. */
+function isSelfRegistering(connector: ConnectorName, instance: SimInstance): boolean {
+  return connector === 'moriio' && (instance.role === 'prefill' || instance.role === 'decode');
+}
 
 export class Demo {
-  readonly #settings: DemoSettings;
-  readonly #cluster: SimCluster;
+  readonly #input: DemoInput;
+  /** Prefill and decode (and what else the shape has); undefined until a protocol needs it. */
+  #pairs: SimCluster | undefined;
+  /** Instances for aggregated serving; undefined until needed, or when the shape has some. */
+  #whole: SimCluster | undefined;
+  #connector: ConnectorName;
   #traffic: Traffic | undefined;
+  #lastSwitch: Promise<void> = Promise.resolve();
 
-  private constructor(settings: DemoSettings, cluster: SimCluster) {
-    this.#settings = settings;
-    this.#cluster = cluster;
+  private constructor(input: DemoInput) {
+    this.#input = input;
+    this.#connector = input.connector;
   }
 
   /** Starts the cluster; traffic begins with `startTraffic`, when there is a proxy to send it to. */
-  static async start(settings: DemoSettings, logger: Logger): Promise<Demo> {
-    const { encode, prefill, decode, both, seed } = settings;
-    return new Demo(settings, await startSimCluster({ encode, prefill, decode, both, seed, logger, ...SMALL }));
+  static async start(input: DemoInput): Promise<Demo> {
+    const demo = new Demo(input);
+    await demo.#startMissing();
+    return demo;
   }
 
   /** How the cluster's instances join the fleet. */
   specs(): readonly InstanceSpec[] {
-    return this.#cluster.instances.map(({ role, url, kvEvents }) => ({ role, url, ...(kvEvents !== undefined && { kvEvents }) }));
+    return this.#instances().flatMap((instance) => (isSelfRegistering(this.#connector, instance) ? [] : [this.#specOf(instance)]));
   }
 
   startTraffic(proxyOrigin: string): void {
-    const { requestsPerSecond, seed } = this.#settings;
-    const model = this.#cluster.instances[0]?.model;
-    this.#traffic = startTraffic({ baseUrl: proxyOrigin, requestsPerSecond, seed, ...(model !== undefined && { model }) });
+    const { requestsPerSecond, seed } = this.#input.settings;
+    const model = this.#instances()[0]?.model;
+    this.#traffic = startTraffic({
+      baseUrl: proxyOrigin, requestsPerSecond, seed, ...(model !== undefined && { model }), ...this.#flavour(this.#connector),
+    });
   }
 
   setRate(requestsPerSecond: number): void {
     this.#traffic?.setRate(requestsPerSecond);
+  }
+
+  /** Another protocol is in force: its instances run when this resolves. Rejects with PdscopeError `sim-bind-failed`. */
+  useConnector(connector: ConnectorName, fleet: Fleet): Promise<void> {
+    const turn = this.#lastSwitch.then(() => this.#switchTo(connector, fleet));
+    this.#lastSwitch = turn.catch(() => {});
+    return turn;
   }
 
   /** Throws PdscopeError `not_simulated` for an instance that is not of this process's cluster. */
@@ -78,10 +117,110 @@ export class Demo {
 
   async close(): Promise<void> {
     await this.stopTraffic();
-    await this.#cluster.close();
+    await this.#lastSwitch;
+    await Promise.all([this.#pairs?.close(), this.#whole?.close()]);
+  }
+
+  #instances(): readonly SimInstance[] {
+    return [...(this.#pairs?.instances ?? []), ...(this.#whole?.instances ?? [])];
   }
 
   #simOf(instance: Instance): SimInstance | undefined {
-    return this.#cluster.byUrl(instance.origin);
+    return this.#pairs?.byUrl(instance.origin) ?? this.#whole?.byUrl(instance.origin);
+  }
+
+  #specOf(instance: SimInstance): InstanceSpec {
+    const { role, url, kvEvents } = instance;
+    const bootstrapPort = this.#pairs?.bootstrapPortOf(instance);
+    return { role, url, ...(kvEvents !== undefined && { kvEvents }), ...(bootstrapPort !== undefined && { bootstrapPort }) };
+  }
+
+  /** Without a shape to keep to, aggregated serving gets instances of its own and nothing idles beside them. */
+  get #needsWhole(): boolean {
+    const { settings } = this.#input;
+    return this.#connector === 'aggregated' && settings.both === 0;
+  }
+
+  get #needsPairs(): boolean {
+    return this.#connector !== 'aggregated' || this.#input.hasShape || this.#input.settings.both > 0;
+  }
+
+  async #startMissing(): Promise<void> {
+    const { settings, logger, protocol } = this.#input;
+    const { encode, prefill, decode, both, seed, dpSize } = settings;
+    const flags = demoFlags(this.#connector, protocol, this.#registration());
+    if (this.#needsPairs) {
+      this.#pairs ??= await startSimCluster({ encode, prefill, decode, both, seed, dpSize, logger, flags, ...SMALL });
+    }
+    if (this.#needsWhole && this.#whole === undefined) {
+      const count = Math.max(1, prefill + decode);
+      this.#whole = await startSimCluster({ prefill: 0, decode: 0, both: count, seed: seed + 1, dpSize, logger, flags, ...SMALL });
+    }
+  }
+
+  /** Engines of this machine reach a proxy that listens on all interfaces through loopback. */
+  #registration(): string {
+    const { moriioHost, moriioPort } = this.#input.protocol;
+    return `${moriioHost === '0.0.0.0' ? '127.0.0.1' : moriioHost}:${moriioPort}`;
+  }
+
+  #flavour(connector: ConnectorName): { readonly hasConversationIds: boolean; readonly hasMedia: boolean } {
+    return { hasConversationIds: connector === 'nixl-bidirectional', hasMedia: this.#input.settings.encode > 0 };
+  }
+
+  async #switchTo(connector: ConnectorName, fleet: Fleet): Promise<void> {
+    if (connector === this.#connector) return;
+    this.#connector = connector;
+    const rate = this.#traffic?.stats().requestsPerSecond ?? 0;
+    this.#traffic?.setRate(0);
+    await this.#untilQuiet();
+    try {
+      const flags = demoFlags(connector, this.#input.protocol, this.#registration());
+      if (connector !== 'aggregated') await this.#pairs?.restart(flags);
+      await this.#startMissing();
+      await this.#join(fleet);
+    } finally {
+      this.#traffic?.setFlavour(this.#flavour(connector));
+      // Somebody may have set another rate meanwhile.
+      if (this.#traffic?.stats().requestsPerSecond === 0) this.#traffic.setRate(rate);
+    }
+  }
+
+  async #untilQuiet(): Promise<void> {
+    const endMs = performance.now() + SWITCH_GRACE_MS;
+    while ((this.#traffic?.stats().inFlight ?? 0) > 0 && performance.now() < endMs) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, SWITCH_POLL_MS);
+      });
+    }
+  }
+
+  /** Instances that are new, or known only from their registration, join as configured ones; those not needed are off. */
+  async #join(fleet: Fleet): Promise<void> {
+    for (const sim of this.#instances()) {
+      const known = fleet.findByAddress(sim.url, sim.role);
+      if (known === undefined) {
+        if (!isSelfRegistering(this.#connector, sim)) this.#tryJoin(fleet, this.#specOf(sim));
+        continue;
+      }
+      if (known.registeredBy !== undefined && this.#connector !== 'moriio') {
+        await fleet.remove(known.id, { force: true });
+        this.#tryJoin(fleet, { ...this.#specOf(sim), name: known.name });
+      }
+    }
+    for (const sim of this.#whole?.instances ?? []) {
+      const known = fleet.findByAddress(sim.url, sim.role);
+      if (known === undefined) continue;
+      if (this.#needsWhole) fleet.enable(known.id);
+      else fleet.disable(known.id);
+    }
+  }
+
+  #tryJoin(fleet: Fleet, spec: InstanceSpec): void {
+    try {
+      fleet.addConfigured(spec);
+    } catch (error) {
+      this.#input.logger.warn({ url: spec.url, problem: errorMessage(error) }, 'an instance of the demo cannot join');
+    }
   }
 }

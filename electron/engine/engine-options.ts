@@ -38,6 +38,8 @@ export const DemoSchema = z.object({
   decode: z.number().int().min(0).max(64).default(3),
   encode: z.number().int().min(0).max(64).default(0),
   both: z.number().int().min(0).max(64).default(0),
+  /** Data-parallel ranks of each instance. Default 1. */
+  dpSize: z.number().int().min(1).max(8).default(1),
   /** Offered load, requests per second. Default 6. */
   requestsPerSecond: z.number().min(0).max(2000).default(6),
   /** Same seed, same traffic. Default 1. */

@@ -7,7 +7,8 @@ import type { KvRow } from '#shared/kv.ts';
 import type { OperationName, OperationOutputs } from '#shared/operations.ts';
 import type { RequestRow } from '#shared/request.ts';
 import type { EngineState } from '#shared/state.ts';
-import type { Demo } from './demo.ts';
+import { hasDemoShape, withDemoDefaults } from './demo-defaults.ts';
+import type { Demo, DemoInput } from './demo.ts';
 import { parseEngineOptions, type EngineOptions, type EngineSettings } from './engine-options.ts';
 import type { EngineParts } from './engine-parts.ts';
 import { engineState, ringCounters } from './engine-state.ts';
@@ -51,9 +52,13 @@ export interface Engine {
  * `address_*`, `instance_duplicate`, `instance_name_taken`, `kv_endpoint_invalid`.
  */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
-  const settings = parseEngineOptions(options);
+  const settings = await withDemoDefaults(parseEngineOptions(options), options);
   const logger = options.logger ?? silentLogger;
-  const demo = settings.demo === undefined ? undefined : await startDemo(settings.demo, logger);
+  const { connector, protocol } = settings;
+  const demo =
+    settings.demo === undefined
+      ? undefined
+      : await startDemo({ settings: settings.demo, hasShape: hasDemoShape(options), connector, protocol, logger });
   const parts = buildParts(options, settings, logger, demo);
   const { fleet, proxy, kvEvents, telemetry, gauges } = parts;
   let closing: Promise<void> | undefined;
@@ -80,9 +85,9 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
 }
 
 /** The simulator is loaded only by those who want it. */
-async function startDemo(settings: NonNullable<EngineSettings['demo']>, logger: Logger): Promise<Demo> {
+async function startDemo(input: DemoInput): Promise<Demo> {
   const { Demo } = await import('./demo.ts');
-  return Demo.start(settings, logger);
+  return Demo.start(input);
 }
 
 function buildParts({ version, host }: EngineOptions, settings: EngineSettings, logger: Logger, demo: Demo | undefined): EngineParts {

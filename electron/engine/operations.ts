@@ -65,6 +65,7 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     },
     'connector.set': async ({ connector }) => {
       await proxy.setConnector(connector);
+      await parts.demo?.useConnector(connector, fleet);
       return { connector };
     },
     'connector.status': () => proxy.connectorStatus(),

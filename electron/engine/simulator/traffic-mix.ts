@@ -1,14 +1,23 @@
 /**
  * What simulated clients ask: mostly conversations that share a system prompt and grow turn by turn, so that prefix caches
- * have something to hit; beside them single questions, completions, tool calls and JSON answers, of various lengths.
+ * have something to hit; beside them single questions, completions, tool calls, JSON answers, log probabilities and
+ * reasoning, of various lengths. The flavour adds what only some deployments see.
  */
 import type { Api } from '#shared/vocabulary.ts';
+import { drawMedia } from './media-parts.ts';
 import type { Prng } from './prng.ts';
 import { WORDS } from './words.ts';
 
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant';
   readonly content: string;
+}
+
+export interface TrafficFlavour {
+  /** Turns carry `conversation_id`, some histories are edited between turns, and fewer turns stream. Default false. */
+  readonly hasConversationIds?: boolean;
+  /** Some requests have one to three images, sounds or videos. Default false. */
+  readonly hasMedia?: boolean;
 }
 
 export interface PlannedRequest {
@@ -54,10 +63,18 @@ const SHARE = {
   tools: 0.05,
   json: 0.04,
   several: 0.02,
+  logprobs: 0.02,
+  thinking: 0.02,
   long: 0.06,
+  /** Of all requests, when there is media at all. */
+  media: 0.3,
+  /** Of turns with a conversation id: engines say what they kept only in whole answers. */
+  idStream: 0.4,
+  edited: 0.08,
 } as const;
 
 interface Conversation {
+  readonly id: string;
   readonly messages: ChatMessage[];
   turnsLeft: number;
   isBusy: boolean;
@@ -67,13 +84,22 @@ export class TrafficMix {
   readonly #prng: Prng;
   readonly #model: string | undefined;
   readonly #conversations: Conversation[] = [];
+  #flavour: TrafficFlavour;
+  #count = 0;
 
-  constructor(prng: Prng, model: string | undefined) {
+  constructor(prng: Prng, model: string | undefined, flavour: TrafficFlavour = {}) {
     this.#prng = prng;
     this.#model = model;
+    this.#flavour = flavour;
+  }
+
+  /** For requests from now on. Conversations go on. */
+  setFlavour(flavour: TrafficFlavour): void {
+    this.#flavour = flavour;
   }
 
   next(): PlannedRequest {
+    if (this.#flavour.hasMedia === true && this.#prng.next() < SHARE.media) return this.#media();
     const draw = this.#prng.next();
     if (draw < SHARE.conversation) return this.#turn();
     if (draw < SHARE.conversation + SHARE.completion) {
@@ -82,17 +108,25 @@ export class TrafficMix {
     return this.#plan('chat', { messages: [{ role: 'user', content: this.#text() }], ...this.#length(), ...this.#extras() }, () => {});
   }
 
+  #media(): PlannedRequest {
+    const content = [{ type: 'text', text: this.#text() }, ...drawMedia(this.#prng, 1 + this.#prng.int(3))];
+    return this.#plan('chat', { messages: [{ role: 'user', content }], ...this.#length() }, () => {});
+  }
+
   #turn(): PlannedRequest {
     const conversation = this.#pickConversation();
     conversation.isBusy = true;
+    const hasId = this.#flavour.hasConversationIds === true;
+    if (hasId && this.#prng.next() < SHARE.edited) editHistory(conversation.messages);
     const question: ChatMessage = { role: 'user', content: this.#text() };
     const messages = [...conversation.messages, question];
-    return this.#plan('chat', { messages, ...this.#length() }, (text) => {
+    const body = { ...(hasId && { conversation_id: conversation.id }), messages, ...this.#length() };
+    return this.#plan('chat', body, (text) => {
       conversation.isBusy = false;
       conversation.turnsLeft -= 1;
       if (text !== undefined) conversation.messages.push(question, { role: 'assistant', content: text });
       if (conversation.turnsLeft <= 0) this.#conversations.splice(this.#conversations.indexOf(conversation), 1);
-    });
+    }, hasId ? SHARE.idStream : SHARE.stream);
   }
 
   #pickConversation(): Conversation {
@@ -101,13 +135,19 @@ export class TrafficMix {
     const known = isNew ? undefined : idle[this.#prng.int(idle.length)];
     if (known !== undefined) return known;
     const content = SYSTEM_PROMPTS[this.#prng.int(SYSTEM_PROMPTS.length)] ?? '';
-    const fresh: Conversation = { messages: [{ role: 'system', content }], turnsLeft: 2 + this.#prng.int(7), isBusy: false };
+    this.#count += 1;
+    const fresh: Conversation = { id: `demo-${this.#count}`, messages: [{ role: 'system', content }], turnsLeft: 2 + this.#prng.int(7), isBusy: false };
     this.#conversations.push(fresh);
     return fresh;
   }
 
-  #plan(api: Api, body: Readonly<Record<string, unknown>>, answered: PlannedRequest['answered']): PlannedRequest {
-    const isStream = this.#prng.next() < SHARE.stream;
+  #plan(
+    api: 'chat' | 'completions',
+    body: Readonly<Record<string, unknown>>,
+    answered: PlannedRequest['answered'],
+    streamShare: number = SHARE.stream,
+  ): PlannedRequest {
+    const isStream = this.#prng.next() < streamShare;
     return {
       api,
       isStream,
@@ -124,11 +164,13 @@ export class TrafficMix {
 
   #extras(): Readonly<Record<string, unknown>> {
     const draw = this.#prng.next();
-    const { tools, json, several } = SHARE;
+    const { tools, json, several, logprobs, thinking } = SHARE;
     const share = 1 - SHARE.conversation - SHARE.completion;
     if (draw < tools / share) return { tools: TOOLS, tool_choice: this.#prng.next() < 0.5 ? 'required' : 'auto' };
     if (draw < (tools + json) / share) return { response_format: { type: 'json_object' } };
     if (draw < (tools + json + several) / share) return { n: 2 };
+    if (draw < (tools + json + several + logprobs) / share) return { logprobs: true, top_logprobs: 3 };
+    if (draw < (tools + json + several + logprobs + thinking) / share) return { chat_template_kwargs: { enable_thinking: true } };
     return {};
   }
 
@@ -142,4 +184,11 @@ export class TrafficMix {
     const words = Array.from({ length: count }, () => WORDS[this.#prng.int(WORDS.length)] ?? 'and');
     return `${OPENINGS[this.#prng.int(OPENINGS.length)] ?? 'Tell me about'} ${words.join(' ')}.`;
   }
+}
+
+/** The person shortens the last answer before going on: the next prompt does not extend what the engines have. */
+function editHistory(messages: ChatMessage[]): void {
+  const last = messages.at(-1);
+  if (last?.role !== 'assistant') return;
+  messages[messages.length - 1] = { role: 'assistant', content: last.content.slice(0, Math.ceil(last.content.length / 2)) };
 }

@@ -5,9 +5,9 @@
 import { Pool } from 'undici';
 import { API_PATHS } from '#shared/vocabulary.ts';
 import { createPrng, type Prng } from './prng.ts';
-import { TrafficMix, type PlannedRequest } from './traffic-mix.ts';
+import { TrafficMix, type PlannedRequest, type TrafficFlavour } from './traffic-mix.ts';
 
-export interface TrafficOptions {
+export interface TrafficOptions extends TrafficFlavour {
   /** Origin of the proxy, e.g. `http://127.0.0.1:8000`. */
   readonly baseUrl: string;
   /** 0 = silent until `setRate`. */
@@ -39,6 +39,8 @@ export interface TrafficStats {
 export interface Traffic {
   /** 0 pauses; what is under way goes on. */
   setRate(requestsPerSecond: number): void;
+  /** What clients ask from now on. */
+  setFlavour(flavour: TrafficFlavour): void;
   stats(): TrafficStats;
   /** Ends everything under way. */
   close(): Promise<void>;
@@ -73,7 +75,7 @@ class RunningTraffic implements Traffic {
   constructor(options: TrafficOptions) {
     this.#options = options;
     this.#prng = createPrng(options.seed ?? 1);
-    this.#mix = new TrafficMix(this.#prng, options.model);
+    this.#mix = new TrafficMix(this.#prng, options.model, options);
     this.#pool = new Pool(new URL(options.baseUrl).origin, {
       connections: options.maxInFlight ?? MAX_IN_FLIGHT,
       headersTimeout: 0,
@@ -86,6 +88,10 @@ class RunningTraffic implements Traffic {
   setRate(requestsPerSecond: number): void {
     this.#rate = requestsPerSecond;
     if (!this.#isClosed) this.#restartClock();
+  }
+
+  setFlavour(flavour: TrafficFlavour): void {
+    this.#mix.setFlavour(flavour);
   }
 
   stats(): TrafficStats {
