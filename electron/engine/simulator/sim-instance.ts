@@ -20,7 +20,7 @@ import { startRegistration, type Registration } from './transfer/moriio-registra
 import { closeSideChannels, openSideChannels, type SideChannel } from './transfer/side-channel.ts';
 
 export type { ReceivedRequest } from './received-log.ts';
-export type { SimInstanceOptions, SimKvEventsOptions, SimTiming } from './sim-options.ts';
+export type { SimInstanceOptions, SimKvEventsOptions, SimMoriioOptions, SimTiming, SimTransfer } from './sim-options.ts';
 
 export interface SimStats {
   readonly running: number;

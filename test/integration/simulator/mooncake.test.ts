@@ -104,21 +104,20 @@ describe('Mooncake bootstrap server', () => {
 });
 
 describe('Mooncake', () => {
-  it.each(['prefill', 'decode'])('legs side by side, %s first: D gets the KV, P is freed and says nothing', async (first) => {
-    const [p, d] = [await start('prefill'), await start('decode')];
-    const reference = await referenceTo(p);
-    const legs: Promise<Answer>[] = [];
-    if (first === 'prefill') {
-      legs.push(prefill(p));
-      await waitFor('P keeps it', () => p.stats().leases === 1);
-      expect(p.stats().pinnedBlocks).toBe(4);
-      legs.push(decode(d, reference));
-    } else {
-      const late = decode(d, reference);
+  it.each<[string, (p: SimInstance, d: SimInstance, reference: object) => Promise<Promise<Answer>[]>]>([
+    ['prefill', async (p, d, reference) => {
+      const first = prefill(p);
+      await waitFor('P keeps it', () => p.stats().leases === 1 && p.stats().pinnedBlocks === 4);
+      return [first, decode(d, reference)];
+    }],
+    ['decode', async (p, d, reference) => {
+      const first = decode(d, reference);
       await waitFor('D waits', () => d.stats().loading === 1);
-      legs.push(prefill(p), late);
-    }
-    const [prefilled, decoded] = await Promise.all(legs);
+      return [prefill(p), first];
+    }],
+  ])('legs side by side, %s first: D gets the KV, P is freed and says nothing', async (_name, run) => {
+    const [p, d] = [await start('prefill'), await start('decode')];
+    const [prefilled, decoded] = await Promise.all(await run(p, d, await referenceTo(p)));
     if (prefilled === undefined || decoded === undefined) throw new Error('two legs');
     expect(json(prefilled)).toMatchObject({ kv_transfer_params: null, choices: [{ finish_reason: 'length' }] });
     expect(cached(decoded)).toBe(56);
