@@ -1,11 +1,236 @@
-import { ProxyError } from '../proxy-error.ts';
-import type { Connector, ConnectorServices } from './connector.ts';
+/**
+ * Mooncake (MooncakeConnector since 2026-02-03, vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py).
+ * Both legs run at once. Decode is told a transfer id, prefill's engine id and its bootstrap server; it asks prefill's
+ * worker, which pushes. Prefill's answer carries nothing, so it is watched: a decode leg that waits for KV that will not
+ * come would wait for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s). What is where: bootstrap-*.ts know the engine ids,
+ * concurrent-pair.ts couples the legs, verdicts.ts and status.ts are for people.
+ *
+ * Invariants: a transfer id serves one try, so a repeated pair cannot meet the old one; no request asks a bootstrap server;
+ * a decode leg waits only as long as the engine id that it was told is the one in the table.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ConnectorStatus } from '#shared/protocol.ts';
+import type { LegKind } from '#shared/vocabulary.ts';
+import type { Instance } from '../../fleet/instance.ts';
+import { editMembers } from '../json-members.ts';
+import { LinkedSet } from '../linked-set.ts';
+import { decodeBody, describeRewrite, prefillBody } from '../prefill-body.ts';
+import { describeLeg, ProxyError } from '../proxy-error.ts';
+import { ConcurrentPair } from './concurrent-pair.ts';
+import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegTarget } from './connector.ts';
+import { BootstrapBook } from './mooncake/bootstrap-book.ts';
+import type { BootstrapEntry, BootstrapSlot, BootstrapTiming } from './mooncake/bootstrap-entry.ts';
+import { mooncakeStatus } from './mooncake/status.ts';
+import { bootstrapUnanswered, kvLeftBehind, prefillKeptNoKv, staleEngineId } from './mooncake/verdicts.ts';
+import { decodeWithoutPrefill, reasonAgainstPull, unchanged } from './nixl-pull.ts';
+import { clientRank } from './client-rank.ts';
+import { KV_TRANSFER_PARAMS } from './transfer-params.ts';
 
-export function createMooncake(_services: ConnectorServices): Connector {
-  return {
-    name: 'mooncake',
-    legs: ['prefill', 'decode'],
-    run: () => Promise.reject(new ProxyError(501, 'not_built', 'not built yet')),
-    status: () => ({ connector: 'mooncake', summary: 'not built yet', notices: [], facts: [], tables: [] }),
-  };
+export interface MooncakeTiming extends BootstrapTiming {
+  /** How long decode may be silent after prefill's answer before the bootstrap server is asked whether prefill restarted. */
+  readonly graceMs: number;
+  /** How long coming into force waits for the first answers. */
+  readonly firstAnswersMs: number;
+}
+
+const TIMING: MooncakeTiming = { queryMs: 2500, pollMs: 1000, maxPollMs: 10_000, minGapMs: 250, graceMs: 5000, firstAnswersMs: 1000 };
+
+/** Failed questions in a row after which a finding is made of it. */
+const STRIKES_TO_REPORT = 3;
+
+export function createMooncake(services: ConnectorServices, timing: Partial<MooncakeTiming> = {}): Connector {
+  return new MooncakeConnector(services, { ...TIMING, ...timing });
+}
+
+class MooncakeConnector implements Connector {
+  readonly name = 'mooncake';
+  readonly legs = ['prefill', 'decode'] as const;
+  readonly #services: ConnectorServices;
+  readonly #timing: MooncakeTiming;
+  readonly #book: BootstrapBook;
+  readonly #waiting = new LinkedSet<Handoff>();
+  readonly #counts = { handoffs: 0, keptNoKv: 0, staleEngineIds: 0 };
+  #sweep: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(services: ConnectorServices, timing: MooncakeTiming) {
+    this.#services = services;
+    this.#timing = timing;
+    this.#book = new BootstrapBook({
+      fleet: services.fleet,
+      defaultPort: services.options.bootstrapPort,
+      timing,
+      onAsked: (entry) => this.#asked(entry),
+    });
+  }
+
+  /** Does not wait long for bootstrap servers: an instance without an answer is left out until there is one. */
+  async activate(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, this.#timing.firstAnswersMs);
+    });
+    await Promise.race([this.#book.start(), patience]);
+    clearTimeout(timer);
+  }
+
+  async deactivate(): Promise<void> {
+    this.#book.stop();
+    await Promise.resolve();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#sweep);
+    await this.#book.close();
+  }
+
+  refuses(instance: Instance, kind: LegKind): string | undefined {
+    if (kind !== 'prefill') return undefined;
+    const entry = this.#book.of(instance);
+    return entry === undefined ? 'bootstrap not answered yet: it was not asked' : entry.refusal;
+  }
+
+  status(): ConnectorStatus {
+    return mooncakeStatus(this.#book.list(), { ...this.#counts, waiting: this.#waiting.size });
+  }
+
+  async run(context: LegContext): Promise<Answer> {
+    const reason = reasonAgainstPull(context.request);
+    if (reason !== undefined) return decodeWithoutPrefill(context, unchanged(context.request), reason);
+    const { target, entry, slot } = await this.#choosePrefill(context);
+    const handoff = new Handoff(context, { prefill: target, decode: context.choose('decode'), entry, slot });
+    this.#counts.handoffs += 1;
+    this.#waiting.add(handoff);
+    this.#planSweep();
+    try {
+      return await handoff.run();
+    } catch (error) {
+      if (handoff.keptNothing !== undefined && error === handoff.keptNothing.reason) return await this.#runAlone(context, handoff, handoff.keptNothing.finishReason);
+      this.#judge(context, handoff, error);
+      throw error;
+    } finally {
+      this.#waiting.delete(handoff);
+    }
+  }
+
+  async #choosePrefill(context: LegContext): Promise<{ readonly target: LegTarget; readonly entry: BootstrapEntry; readonly slot: BootstrapSlot }> {
+    const target = context.choose('prefill');
+    const { instance } = target;
+    const entry = this.#book.of(instance);
+    await entry?.settled();
+    const slot = entry?.pick(target.rank ?? clientRank(context.request));
+    if (entry === undefined || slot === undefined) {
+      const why = this.refuses(instance, 'prefill') ?? 'bootstrap not answered yet';
+      throw new ProxyError(503, 'bootstrap_unanswered', `${describeLeg('prefill', instance)}: ${why}.`, { leg: 'prefill', instance, retryable: true, isRequestFault: true });
+    }
+    return { target: slot.pinned === undefined ? { instance } : { instance, rank: slot.pinned }, entry, slot };
+  }
+
+  /** Decode had to be cancelled, or it would wait for nothing. Without a handoff it is simply repeated when it fails. */
+  #runAlone(context: LegContext, { prefill: { instance } }: Handoff, finishReason: string): Promise<Answer> {
+    this.#counts.keptNoKv += 1;
+    context.report(prefillKeptNoKv(instance, finishReason));
+    const { request } = context;
+    const leg = {
+      kind: 'decode',
+      body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, undefined]])),
+      rewrites: [describeRewrite(KV_TRANSFER_PARAMS, undefined, `none: the prefill leg ended by ${finishReason}`)],
+    } as const;
+    return context.repeat('decode', (target) => context.open({ ...leg, ...target }));
+  }
+
+  /** Whatever failed in an instance may have failed because the engine id was an old one. */
+  #judge(context: LegContext, handoff: Handoff, error: unknown): void {
+    if (!(error instanceof ProxyError)) return;
+    const { instance } = handoff.prefill;
+    const isPrefills = error.leg === 'prefill';
+    const isInstanceFault = error.leg !== undefined && !error.isRequestFault;
+    if (isInstanceFault) this.#book.of(instance)?.doubt();
+    // A refusal of decode's frees the blocks, when it came before admission (vLLM since 2026-05-09).
+    if (handoff.hasKeptKv && !isPrefills && (isInstanceFault || error.leg === undefined)) context.report(kvLeftBehind(instance, error.message));
+  }
+
+  /** An answer is in, or there is none: do the requests that wait still wait for an engine that exists? */
+  #asked(entry: BootstrapEntry): void {
+    const { instance } = entry;
+    if (entry.strikes === STRIKES_TO_REPORT && instance.state === 'up') this.#services.report(bootstrapUnanswered(entry));
+    const isDead = entry.isGone && instance.state === 'down';
+    if (entry.problem !== undefined && !isDead) return;
+    for (const handoff of this.#waiting.toArray()) {
+      if (handoff.entry !== entry) continue;
+      const now = isDead ? undefined : entry.engineIdOf(handoff.slot.rank);
+      if (now === handoff.slot.engineId || !handoff.mayWaitForKv) continue;
+      this.#counts.staleEngineIds += 1;
+      handoff.context.report(staleEngineId(instance, handoff.slot.engineId, now));
+      handoff.cancel(restarted(instance));
+    }
+  }
+
+  /** One timer for all requests: prefill has answered, decode is silent; ask whether prefill is still the same. */
+  #planSweep(): void {
+    if (this.#isClosed) return;
+    this.#sweep ??= setTimeout(() => {
+      this.#sweep = undefined;
+      const nowMs = performance.now();
+      const due = new Set<BootstrapEntry>();
+      for (const handoff of this.#waiting.toArray()) {
+        if ((handoff.sincePrefillMs(nowMs) ?? 0) >= this.#timing.graceMs) due.add(handoff.entry);
+      }
+      for (const entry of due) void entry.ask();
+      if (this.#waiting.size > 0) this.#planSweep();
+    }, this.#timing.graceMs / 2).unref();
+  }
+}
+
+interface HandoffInit {
+  readonly prefill: LegTarget;
+  readonly decode: LegTarget;
+  readonly entry: BootstrapEntry;
+  readonly slot: BootstrapSlot;
+}
+
+/** One try of one request over one pair. */
+class Handoff extends ConcurrentPair {
+  readonly entry: BootstrapEntry;
+  readonly slot: BootstrapSlot;
+  /** Prefill ended otherwise than by length; `reason` is what decode was cancelled with. */
+  keptNothing: { readonly finishReason: string; readonly reason: ProxyError } | undefined;
+  hasKeptKv = false;
+
+  constructor(context: LegContext, { prefill, decode, entry, slot }: HandoffInit) {
+    const { request } = context;
+    const transferId = `xfer-${randomUUID()}`;
+    const prefillParams = JSON.stringify({ do_remote_decode: true, do_remote_prefill: false, transfer_id: transferId });
+    const decodeParams = JSON.stringify({
+      do_remote_decode: false,
+      do_remote_prefill: true,
+      remote_bootstrap_addr: entry.address,
+      remote_engine_id: slot.engineId,
+      transfer_id: transferId,
+    });
+    super(context, {
+      prefill: { kind: 'prefill', ...prefill, ...prefillBody(request, { transferParams: prefillParams, mustEndByLength: true }), kvTransferParams: prefillParams },
+      decode: { kind: 'decode', ...decode, ...decodeBody(request, Buffer.from(decodeParams)), kvTransferParams: decodeParams },
+    });
+    this.entry = entry;
+    this.slot = slot;
+  }
+
+  /** Only FINISHED_LENGTH_CAPPED keeps KV. An answer that names no reason is waited for: nothing speaks against it. */
+  protected override prefillEnded({ facts: { finishReason } }: LegAnswer): ProxyError | undefined {
+    if (finishReason === undefined || finishReason === 'length') {
+      this.hasKeptKv = true;
+      return undefined;
+    }
+    const { instance } = this.prefill;
+    const message = `${describeLeg('prefill', instance)} ended by ${finishReason}, not by length, and kept no KV.`;
+    this.keptNothing = { finishReason, reason: new ProxyError(502, 'prefill_kept_no_kv', message, { instance }) };
+    return this.keptNothing.reason;
+  }
+}
+
+function restarted(instance: Instance): ProxyError {
+  const message = `${describeLeg('prefill', instance)}: the engine restarted, and the KV that decode waited for is gone.`;
+  return new ProxyError(502, 'prefill_restarted', message, { leg: 'prefill', instance, retryable: true, mayRepeatOnSame: true });
 }
