@@ -1,6 +1,7 @@
 /** MoRIIO over real sockets: registration, then READ and WRITE requests against scripted engines. */
 import type { Verdict } from '#shared/findings.ts';
 import { expect, test } from 'vitest';
+import { createLinter } from '#engine/proxy/lint/create-linter.ts';
 import { CHAT_BODY, post, startHarness, until, type Harness, type HarnessOptions } from './harness.ts';
 import { startPinger, v1, v2, type Pinger, type V2Options } from './moriio-engine.ts';
 import { events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
@@ -46,6 +47,7 @@ async function startMoriio(options: Partial<HarnessOptions> = {}): Promise<{ rea
   const findings: Verdict[] = [];
   const harness = await startHarness({
     connector: 'moriio',
+    linter: createLinter(),
     protocol: { moriioHost: '127.0.0.1', moriioPort: 0 },
     findings: { report: (verdict) => void findings.push(verdict) },
     ...options,
@@ -240,7 +242,7 @@ test('WRITE: after a failed prefill the pair runs anew, with another transfer', 
   expect(second.headers['x-request-id']).not.toBe(first.headers['x-request-id']);
   await until(() => first.isAborted);
   await until(() => cluster.harness.tracer.last.state);
-  expect(cluster.harness.tracer.last).toMatchObject({ state: 'ok', retries: 1 });
+  expect(cluster.harness.tracer.last).toMatchObject({ state: 'ok', retries: 1, verdicts: [] });
 });
 
 test.each(['READ', 'WRITE'] as const)('%s: after a failed decode the pair runs anew', async (mode) => {
@@ -252,6 +254,7 @@ test.each(['READ', 'WRITE'] as const)('%s: after a failed decode the pair runs a
   if (first === undefined || second === undefined) throw new Error('prefill was not asked twice');
   expect(paramsOf(first)['transfer_id']).not.toBe(paramsOf(second)['transfer_id']);
   expect(paramsOf(only(other))['transfer_id']).toBe(paramsOf(second)['transfer_id']);
+  expect(cluster.harness.tracer.last).toMatchObject({ retries: 1, verdicts: [] });
 });
 
 test('WRITE: a prefill that fails when decode answers already does not cost the client its answer', async () => {
@@ -320,6 +323,7 @@ test('READ: an answer from another address than registered moves the request id 
   cluster.prefill.script = prefillAnswer(READ_PARAMS.replace('"6301","remote_notify', '"7301","remote_notify'));
   await (await ask(cluster)).text();
   expect(only(cluster.decode).headers['x-request-id']).toMatch(new RegExp(`^___prefill_addr_host:10.0.0.1,handshake:7301,notify:61005___decode_addr_${D_ZMQ}_${HEX}$`));
+  expect(only(cluster.decode).headers['x-request-id']?.slice(-32)).toBe(only(cluster.prefill).headers['x-request-id']?.slice(-32));
   expect(codes(cluster.harness.tracer.last.verdicts)).toEqual(['moriio_address_mismatch']);
 });
 

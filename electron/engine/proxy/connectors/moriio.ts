@@ -20,11 +20,13 @@ import { malformedMessage, p2pNccl } from './moriio/verdicts.ts';
 import { reasonAgainstPull } from './nixl-pull.ts';
 
 export interface MoriioTiming {
-  /** Expected between two registrations of an engine until learned otherwise, and between two looks for silent ones. Default 3000 ms (PING_INTERVAL of moriio_common.py). */
+  /** Expected between two registrations of an engine until learned otherwise. Default 3000 ms (PING_INTERVAL of moriio_common.py). */
   readonly pingMs?: number;
 }
 
 const PING_MS = 3000;
+/** Looks for silent engines in the time of one ping. */
+const CHECKS_PER_PING = 3;
 
 export function createMoriio(services: ConnectorServices, timing: MoriioTiming = {}): MoriioConnector {
   return new MoriioConnector(services, timing.pingMs ?? PING_MS);
@@ -63,7 +65,7 @@ export class MoriioConnector implements Connector {
   async activate(): Promise<void> {
     await this.#socket.open();
     this.#registry.forgive(performance.now());
-    this.#timer ??= setInterval(() => this.#registry.check(performance.now()), this.#pingMs).unref();
+    this.#timer ??= setInterval(() => this.#registry.check(performance.now()), this.#pingMs / CHECKS_PER_PING).unref();
   }
 
   async deactivate(): Promise<void> {

@@ -22,11 +22,12 @@ import { ProxyError } from '../../proxy-error.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from '../transfer-params.ts';
 import type { Answer, LegContext, LegTarget } from '../connector.ts';
 import type { MoriioRegistration } from './message.ts';
-import { answeredZmqAddress, newRequestId, newTransferId, prefillParams, readAnswered, readDecodeParams, writeDecodeParams } from './params.ts';
+import { answeredZmqAddress, newIdEnd, newTransferId, pairRequestId, prefillParams, readAnswered, readDecodeParams, writeDecodeParams } from './params.ts';
 import type { Registry } from './registry.ts';
 import { addressMismatch, failedAfterHandoff, servedWhole } from './verdicts.ts';
 
 const RANK_HEADER = 'x-data-parallel-rank';
+const ID_END_LENGTH = 32;
 
 interface Side {
   readonly target: LegTarget;
@@ -53,7 +54,7 @@ export function runPair(context: LegContext, registry: Registry): Promise<Answer
     decode,
     transferId: newTransferId(),
     prefillRank: prefill.target.rank ?? 0,
-    requestId: hasIds ? newRequestId(prefill.registration.zmqAddress, decode.registration.zmqAddress) : undefined,
+    requestId: hasIds ? pairRequestId(prefill.registration.zmqAddress, decode.registration.zmqAddress, newIdEnd()) : undefined,
   };
   return prefill.registration.mode === 'READ' ? runRead(context, pair) : runWrite(context, pair);
 }
@@ -86,7 +87,7 @@ function currentRequestId(context: LegContext, { requestId, prefill, decode }: P
   const registered = `host:${host},handshake:${handshakePort},notify:${notifyPort}`;
   if (requestId === undefined || answered === undefined || answered === registered) return requestId;
   context.report(addressMismatch(prefill.target.instance, answered, registered));
-  return newRequestId(answered, decode.registration.zmqAddress);
+  return pairRequestId(answered, decode.registration.zmqAddress, requestId.slice(-ID_END_LENGTH));
 }
 
 /** How far the two legs of WRITE mode are. */

@@ -15,9 +15,14 @@ export function newTransferId(): string {
   return `tx-${randomUUID()}`;
 }
 
+/** The last part of a pair's request id: 32 hexadecimal digits. */
+export function newIdEnd(): string {
+  return randomUUID().replaceAll('-', '');
+}
+
 /** X-Request-Id of both legs: P reads the decode part, D the prefill part, each between the marks. */
-export function newRequestId(prefillZmqAddress: string, decodeZmqAddress: string): string {
-  return `___prefill_addr_${prefillZmqAddress}___decode_addr_${decodeZmqAddress}_${randomUUID().replaceAll('-', '')}`;
+export function pairRequestId(prefillZmqAddress: string, decodeZmqAddress: string, end: string): string {
+  return `___prefill_addr_${prefillZmqAddress}___decode_addr_${decodeZmqAddress}_${end}`;
 }
 
 /** The prefill leg, in both modes. @param prefill the reader, @param decode its peer. */
