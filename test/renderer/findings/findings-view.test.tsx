@@ -61,9 +61,9 @@ describe('FindingsView', () => {
     expect(detail).toContain('D1 would hold the request without an end');
     expect(detail).toContain('All 3 legs were held back; clients got 502 with the reason');
     expect(detail).toContain('prefill->proxy');
-    expect(page.find('a', '#7').getAttribute('href')).toBe('#/requests?sel=r7&tab=hops');
+    expect(page.find('a', '#7').getAttribute('href')).toBe('#/requests?sel=r7');
     await page.click('a', '#7');
-    expect(globalThis.location.hash).toBe('#/requests?sel=r7&tab=hops');
+    expect(globalThis.location.hash).toBe('#/requests?sel=r7');
   });
 
   it('says that the evidence is only the latest of many cases', async () => {

@@ -66,6 +66,21 @@ export function sampleLeg(row: RequestRow, kind: 'prefill' | 'decode', part: Par
   };
 }
 
+/** `count` encode legs over E0 and E1, sent one after the other and running at once; every eighth fails. */
+export function sampleEncodeLegs(count: number): readonly LegView[] {
+  return Array.from({ length: count }, (_, index) => {
+    const name = `E${index % 2}`;
+    const isFailed = index % 8 === 7;
+    const sentMs = 0.6 + index * 0.4;
+    return {
+      kind: 'encode', attempt: 1, instance: name.toLowerCase() as InstanceId, instanceName: name, url: 'http://10.0.4.11:8001/v1/chat/completions',
+      sentMs, endMs: sentMs + 12 + ((index * 7) % 23), status: isFailed ? 500 : 200, outcome: isFailed ? 'error' : 'ok',
+      ...(isFailed && { error: { message: 'encoder out of memory', code: 'upstream_status', leg: 'encode' as const } }),
+      requestHeaders: {}, requestBytes: 812, responseBytes: 300, rewrites: [],
+    };
+  });
+}
+
 /** Arrivals every `gapMs`, with one stall of 53 ms in the middle. */
 export function sampleChunks(firstMs: number, count: number, gapMs: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => firstMs + index * gapMs + (index >= count / 2 ? 53 : 0));

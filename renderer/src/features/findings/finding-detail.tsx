@@ -127,7 +127,7 @@ function EvidenceTable({ evidence }: { readonly evidence: readonly FindingEviden
                 {one.request === undefined ? (
                   <span className={classes.dim}>{ABSENT}</span>
                 ) : (
-                  <ViewLink to={{ view: 'requests', selection: one.request.id, tab: 'hops' }} title={`Open ${one.request.requestId} at its hops`}>
+                  <ViewLink to={{ view: 'requests', selection: one.request.id, tab: '' }} title={`Open ${one.request.requestId}`}>
                     {`#${one.request.n}`}
                   </ViewLink>
                 )}

@@ -61,10 +61,12 @@ export function FindingList({ findings, selection, onSelect, onMove, nowUnixMs, 
             >
               <td><SeverityMark severity={finding.severity} /></td>
               <th scope="row" className={classes.wide} title={finding.title}>
-                <button type="button" className={classes.titleButton} aria-current={finding.id === selection} onClick={() => onSelect(finding.id)}>
-                  {finding.title}
-                </button>
-                {finding.isDismissed && <span className={classes.dim}> dismissed</span>}
+                <span className={classes.titleCell}>
+                  <button type="button" className={classes.titleButton} aria-current={finding.id === selection} onClick={() => onSelect(finding.id)}>
+                    {finding.title}
+                  </button>
+                  {finding.isDismissed && <span className={classes.dim}> dismissed</span>}
+                </span>
               </th>
               <td>{finding.instanceName ?? finding.instance ?? <span className={classes.dim}>{ABSENT}</span>}</td>
               <td className={classes.optional}>{finding.connector ?? <span className={classes.dim}>{ABSENT}</span>}</td>

@@ -70,11 +70,11 @@ function Mode({ name, isCurrent, isSwitching, onSwitch }: ModeProps): ReactEleme
   return (
     <details className={classes.mode} data-current={isCurrent || undefined}>
       <summary>
-        <strong className={classes.modeName}>
-          {isCurrent ? '▸ ' : ''}
-          {name}
-        </strong>{' '}
-        <span className={classes.note}>{guide.does}</span>
+        <strong className={classes.modeName}>{name}</strong>{' '}
+        <span className={classes.note}>
+          {isCurrent && <b className={classes.inUse}>● in use </b>}
+          {guide.does}
+        </span>
       </summary>
       <div className={classes.modeBody}>
         <Facts

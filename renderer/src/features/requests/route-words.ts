@@ -1,18 +1,21 @@
 /** The route of a request in few words: `E ×12 → P0/1 → D2`. Pure. */
 import type { RouteStep } from '#shared/request.ts';
+import { ROLE_PREFIX } from '#shared/state.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import { rankedName } from '../../ui/ranked-name.ts';
 
+const LETTER: Partial<Readonly<Record<LegKind, string>>> = { encode: ROLE_PREFIX.encode, prefill: ROLE_PREFIX.prefill, decode: ROLE_PREFIX.decode };
+
 export interface RoutePart {
   readonly kind: LegKind;
-  /** `P0/1`; several legs of one kind in a row are one part: `E0 ×3`, or `E0, E1 ×12` over two instances. */
+  /** `P0/1`; several legs of one kind in a row are one part: `E0 ×3`, or `E ×12` over several instances. */
   readonly label: string;
   /** Every leg by name, for hovers. */
   readonly title: string;
 }
 
-/** Names of more instances than this make room for how many there are. */
-const MOST_NAMED = 2;
+/** Of more instances than this the role's letter is shown; the hover has the names. */
+const MOST_NAMED = 1;
 
 /** Steps in order; legs of one kind that follow each other (one per media item) become one part. */
 export function routeParts(route: readonly RouteStep[]): readonly RoutePart[] {
@@ -31,7 +34,7 @@ export function routeParts(route: readonly RouteStep[]): readonly RoutePart[] {
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
     const names = [...counts.keys()];
-    const who = names.length > MOST_NAMED ? `${names.length} ${first.kind}` : names.join(', ');
+    const who = names.length > MOST_NAMED ? (LETTER[first.kind] ?? first.kind) : names.join(', ');
     return [{
       kind: first.kind,
       label: steps.length === 1 ? who : `${who} ×${steps.length}`,

@@ -75,8 +75,9 @@ function FoldedLegs({ run, placed }: { readonly run: Run<LegView>; readonly plac
             {run.items.map(({ item, index }) => (
               <details key={index} className={classes.fold}>
                 <summary>
-                  {rankedName(item.instanceName, item.rank)}: {item.status ?? 'no status'} {item.outcome}, sent at {formatMs(item.sentMs)} ms
-                  {item.endMs === undefined ? '' : `, took ${formatMs(item.endMs - item.sentMs)} ms`}
+                  {rankedName(item.instanceName, item.rank)} <StateMark tone={OUTCOME_TONE[item.outcome]}>{`${item.status ?? 'no status'} ${item.outcome}`}</StateMark>, sent at{' '}
+                  {formatMs(item.sentMs)} ms{item.endMs === undefined ? '' : `, took ${formatMs(item.endMs - item.sentMs)} ms`}
+                  {item.error !== undefined && `: ${item.error.message}`}
                 </summary>
                 <LegHop leg={item} verdicts={NONE} />
               </details>

@@ -119,7 +119,7 @@ function laneTops(lanes: readonly Lane[]): readonly number[] {
 
 function LaneName({ lane, heightPx }: { readonly lane: Lane; readonly heightPx: number }): ReactElement {
   return (
-    <div className={classes.laneName} data-failed={lane.isFailed || undefined} style={{ height: heightPx }}>
+    <div className={classes.laneName} data-failed={lane.isFailed || undefined} data-group={lane.group !== undefined || undefined} style={{ height: heightPx }}>
       <span className={classes.laneTitle}>
         {lane.role !== undefined && <RoleMark role={lane.role} />}
         {lane.name}
