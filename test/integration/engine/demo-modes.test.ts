@@ -1,0 +1,100 @@
+/** The demo in every P/D protocol: engines that fit it, traffic that works, and KV that was handed over, not computed twice. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createEngine, type Engine } from '#engine/engine.ts';
+import type { EngineOptions } from '#engine/engine-options.ts';
+import type { RequestRow } from '#shared/request.ts';
+import { CONNECTORS, type ConnectorName } from '#shared/vocabulary.ts';
+import { waitFor } from './wait-for.ts';
+
+const engines: Engine[] = [];
+afterEach(async () => {
+  for (const engine of engines.splice(0)) await engine.close();
+});
+
+async function demo(connector: ConnectorName, shape: EngineOptions['demo'] = { prefill: 1, decode: 2 }): Promise<Engine> {
+  const engine = await createEngine({
+    version: 'test', host: 'headless', proxy: { port: 0 }, protocol: { moriioPort: 0 }, connector, demo: { requestsPerSecond: 20, ...shape },
+  });
+  engines.push(engine);
+  return engine;
+}
+
+const rows = (engine: Engine): RequestRow[] => Array.from(engine.requests.rows());
+const failures = (engine: Engine): unknown[] => rows(engine).flatMap(({ state, error, connector }) => (state === 'error' ? [{ connector, error }] : []));
+
+/** Requests of a connector that ended well since `from`. */
+const okOf = (engine: Engine, connector: ConnectorName, from = 0): RequestRow[] =>
+  rows(engine).filter((row) => row.n > from && row.connector === connector && row.state === 'ok');
+
+/** Prompt tokens that instances with a name beginning so got from elsewhere, as their own metrics say. */
+const external = (engine: Engine, prefix: string): number =>
+  engine
+    .state()
+    .instances.filter(({ name }) => name.startsWith(prefix))
+    .reduce((sum, { engine: gauges }) => sum + (gauges?.promptTokensBySource?.externalKvTransfer ?? 0), 0);
+
+describe.each(CONNECTORS)('the demo with connector %s', (connector) => {
+  it('serves its traffic without an error', async () => {
+    const engine = await demo(connector, connector === 'aggregated' ? {} : undefined);
+    await waitFor('requests of the protocol', () => okOf(engine, connector).length >= 25, 25_000);
+    expect(failures(engine)).toEqual([]);
+    if (connector === 'aggregated') {
+      expect(engine.state().instances.map(({ role }) => role)).toEqual(['both', 'both', 'both', 'both', 'both']);
+      return;
+    }
+    const paired = okOf(engine, connector).filter(({ route }) => route.some(({ kind }) => kind === 'prefill'));
+    expect(paired.length).toBeGreaterThan(10);
+    await waitFor('decode instances report what they were handed', () => external(engine, 'D') > 0);
+  });
+});
+
+describe('the demo, told to use another protocol', () => {
+  it('goes on serving with every one in turn', async () => {
+    const engine = await demo('nixl');
+    await waitFor('traffic', () => okOf(engine, 'nixl').length >= 3);
+    for (const connector of [...CONNECTORS.filter((name) => name !== 'nixl'), 'nixl' as const]) {
+      await engine.call('connector.set', { connector });
+      const from = engine.state().totals.received;
+      await waitFor(`requests with ${connector}`, () => okOf(engine, connector, from).length >= 8, 25_000);
+      expect({ connector, failed: failures(engine).filter((row) => (row as { connector: string }).connector === connector) }).toEqual({ connector, failed: [] });
+    }
+    expect(engine.state().instances.filter(({ role, state }) => role === 'both' && state !== 'disabled')).toEqual([]);
+  }, 120_000);
+
+  it('starts without configured pairs in MoRIIO and goes on with Mooncake', async () => {
+    const engine = await demo('moriio');
+    await waitFor('registered', () => engine.state().instances.filter(({ registeredBy }) => registeredBy === 'moriio').length === 3);
+    await waitFor('traffic', () => okOf(engine, 'moriio').length >= 3, 20_000);
+    await engine.call('connector.set', { connector: 'mooncake' });
+    const from = engine.state().totals.received;
+    await waitFor('requests with mooncake', () => okOf(engine, 'mooncake', from).length >= 5, 20_000);
+    expect(engine.state().instances.map(({ name, registeredBy }) => `${name} ${registeredBy ?? 'configured'}`).toSorted()).toEqual([
+      'D0 configured', 'D1 configured', 'P0 configured',
+    ]);
+  }, 60_000);
+});
+
+describe('the demo with an encode stage', () => {
+  it('sends media over it, and prefill instances find it done', async () => {
+    const engine = await demo('nixl', { encode: 1, prefill: 1, decode: 1 });
+    const encoded = await waitFor('requests with media', () => {
+      const found = okOf(engine, 'nixl').filter(({ route }) => route.some(({ kind }) => kind === 'encode'));
+      return found.length >= 5 && found;
+    }, 25_000);
+    expect(encoded[0]?.route.at(-1)?.kind).toBe('decode');
+    expect(failures(engine)).toEqual([]);
+  });
+});
+
+describe('the demo with data-parallel ranks', () => {
+  it('finds them, and pins legs to them', async () => {
+    const engine = await demo('nixl', { prefill: 1, decode: 1, dpSize: 2 });
+    await waitFor('ranks found', () => engine.state().instances.every(({ dpSize }) => dpSize === 2));
+    const from = engine.state().totals.received;
+    await waitFor('both ranks used', () => {
+      const ranks = okOf(engine, 'nixl', from).flatMap(({ route }) => route.flatMap(({ rank }) => (rank === undefined ? [] : [rank])));
+      return new Set(ranks).size === 2;
+    }, 20_000);
+    expect(failures(engine)).toEqual([]);
+  });
+});
