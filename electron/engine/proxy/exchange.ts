@@ -259,7 +259,7 @@ export class Exchange implements LegContext, LegOwner {
 function noInstance(kind: LegKind, excluded: readonly { readonly instance: Instance; readonly reason: string }[]): ProxyError {
   const why =
     excluded.length === 0
-      ? `none is registered. Add one on the Instances view, with POST /instances/add, or with --${kind}.`
+      ? `none is registered. Add one on the Instances view, with POST /instances/add, or with --${kind === 'render' || kind === 'forward' ? 'both' : kind}.`
       : excluded.map(({ instance, reason }) => `${instance.name} (${instance.origin}): ${reason}`).join('; ');
   return new ProxyError(503, 'no_instance', `No ${kind} instance can take the request: ${why}`, { headers: ['retry-after', '1'] });
 }

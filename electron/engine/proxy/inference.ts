@@ -8,7 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errorMessage } from '#shared/errors.ts';
 import type { ProtocolSettings } from '#shared/protocol.ts';
-import { API_PATHS, type Api } from '#shared/vocabulary.ts';
+import { API_PATHS, type Api, type RecordedApi } from '#shared/vocabulary.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
 import type { RequestTrace, Tracer } from '../telemetry/trace.ts';
@@ -18,6 +18,7 @@ import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, Connector } from './connectors/connector.ts';
 import { runEncodeStage } from './encode-stage.ts';
 import { Exchange } from './exchange.ts';
+import { createForwarder, type ForwardRoute } from './forward-routes.ts';
 import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
 import { LinkedSet, type LinkedNode } from './linked-set.ts';
 import type { Linter } from './lint/linter.ts';
@@ -59,8 +60,19 @@ export class Inference {
   }
 
   /** Serves one request; settles when its answer has been handed over or refused. Never rejects. */
-  async handle(api: Api, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
-    const run = new InferenceRun(this.#options, { api, req, res, modes });
+  handle(api: Api, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
+    return this.#run({ api, path: API_PATHS[api], req, res, modes });
+  }
+
+  /** Serves a request that goes to one instance as it is. */
+  forward(route: ForwardRoute, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
+    const connector = createForwarder(route, modes.connector.name, this.#options.scheduler);
+    return this.#run({ api: 'forward', path: route.path, req, res, modes: { ...modes, connector } });
+  }
+
+  async #run(init: RunInit): Promise<void> {
+    const { req, res } = init;
+    const run = new InferenceRun(this.#options, init);
     this.#running.add(run);
     const onClose = (): void => {
       if (this.#running.delete(run)) run.onClose();
@@ -78,7 +90,8 @@ export class Inference {
 }
 
 interface RunInit {
-  readonly api: Api;
+  readonly api: RecordedApi;
+  readonly path: string;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly modes: Modes;
@@ -103,6 +116,7 @@ class InferenceRun implements LinkedNode {
     this.#trace = options.tracer.begin({
       requestId: this.#requestId,
       api: init.api,
+      ...(init.api === 'forward' && { path: init.path }),
       connector: init.modes.connector.name,
       headers,
       ...(typeof traceparent === 'string' && { traceparent }),
@@ -163,7 +177,8 @@ class InferenceRun implements LinkedNode {
     const model = json['model'];
     const isStream = json['stream'] === true;
     this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }) });
-    return { api, requestId, headers, body, json, members, isStream };
+    // Only connectors of a P/D protocol look at it, and a forwarded request meets none.
+    return { api: api === 'forward' ? 'completions' : api, requestId, headers, body, json, members, isStream };
   }
 
   #createExchange(request: ClientRequest): Exchange {
@@ -172,7 +187,7 @@ class InferenceRun implements LinkedNode {
     return new Exchange({
       request,
       headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
-      path: API_PATHS[request.api],
+      path: this.#init.path,
       scheduler,
       policy,
       connector,

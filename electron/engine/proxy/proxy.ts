@@ -18,6 +18,7 @@ import type { Tracer } from '../telemetry/trace.ts';
 import { handleAdmin, type ProxyAdmin } from './admin-routes.ts';
 import { ConnectWatch } from './connect-watch.ts';
 import { createConnectors } from './connectors/connectors.ts';
+import { FORWARD_ROUTES } from './forward-routes.ts';
 import { authorizationFor } from './headers.ts';
 import { Inference } from './inference.ts';
 import { NO_LINTER, type Linter } from './lint/linter.ts';
@@ -257,6 +258,9 @@ class ProxyServer implements Proxy {
     const query = url.indexOf('?');
     const path = query < 0 ? url : url.slice(0, query);
     const route = this.#routes.get(path);
+    if (route === undefined && path.startsWith('/v1/responses/')) {
+      throw new ProxyError(404, 'instance_state', 'Responses are kept by the instance that made them, and pdscope does not know which: ask that instance directly.');
+    }
     if (route === undefined) {
       throw new ProxyError(404, 'unknown_route', `There is no ${req.method} ${path.slice(0, 200)} here. Routes: ${this.#listRoutes()}.`);
     }
@@ -280,6 +284,10 @@ class ProxyServer implements Proxy {
       [API_PATHS.completions, { POST: (req, res) => this.#inference.handle('completions', req, res, modes()) }],
       [API_PATHS.chat, { POST: (req, res) => this.#inference.handle('chat', req, res, modes()) }],
       [API_PATHS.generate, { POST: (req, res) => this.#inference.handle('generate', req, res, modes()) }],
+      ...FORWARD_ROUTES.map((route): [string, Partial<Record<Method, Handler>>] => [
+        route.path,
+        { POST: (req, res) => this.#inference.forward(route, req, res, modes()) },
+      ]),
       ['/v1/models', { GET: async (req, res) => sendJson(res, 200, await this.#models.page(authorizationFor(req.headers, openaiApiKey))) }],
       [
         '/health',

@@ -147,7 +147,8 @@ export class StreamLeg extends Leg implements Answer {
     if (isDone) sink.end();
     const { facts, error: lastError } = factsOfStream(lastBytes);
     const reported = lastError ?? (this.#suspect === undefined ? undefined : findErrorEvent(this.#suspect));
-    if (isDone || reported !== undefined || facts.finishReason !== undefined) {
+    // Streams of forwarded routes have marks of their own, or none: there the end of the body is the end.
+    if (isDone || reported !== undefined || facts.finishReason !== undefined || this.kind === 'forward') {
       if (!isDone) sink.end();
       this.#complete(facts, lastBytes, reported);
       return;

@@ -19,7 +19,7 @@ async function errorOf(response: Response): Promise<{ error: { message: string; 
 
 test.each([
   ['GET', '/nothing', 404, 'unknown_route', null],
-  ['POST', '/v1/embeddings', 404, 'unknown_route', null],
+  ['POST', '/v1/images/generations', 404, 'unknown_route', null],
   ['GET', CHAT, 405, 'method_not_allowed', 'POST'],
   ['DELETE', '/status', 405, 'method_not_allowed', 'GET, HEAD'],
 ])('%s %s is answered with %i and the list of routes', async (method, path, status, code, allow) => {

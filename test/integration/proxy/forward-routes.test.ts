@@ -1,0 +1,74 @@
+/** Routes without P/D: to one instance as they are, or refused in words. */
+import { expect, test } from 'vitest';
+import { startHarness } from './harness.ts';
+import { startUpstream, type Script } from './scripted-upstream.ts';
+
+const EMBEDDING = '{"object":"list", "data":[{"embedding":[0.1,1e-3]}],  "id": 12345678901234567890}';
+const answering =
+  (body: string, type = 'application/json'): Script =>
+  (res) =>
+    void res.writeHead(200, { 'content-type': type, 'x-own': 'kept' }).end(body);
+
+const RESPONSE_EVENTS = 'event: response.created\ndata: {"type":"response.created"}\n\nevent: response.completed\ndata: {"type":"response.completed"}\n\n';
+
+function post(origin: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  return fetch(`${origin}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: typeof body === 'string' ? body : JSON.stringify(body) });
+}
+
+test.each(['/v1/embeddings', '/tokenize', '/detokenize', '/pooling', '/rerank', '/v1/chat/completions/render', '/v1/completions/derender'])(
+  '%s goes to one instance byte for byte, and so does its answer',
+  async (path) => {
+    await using prefill = await startUpstream(answering(EMBEDDING));
+    await using harness = await startHarness({ prefill: [prefill.origin] });
+    const body = '{ "input" : "x", "n":1.0,"max_tokens":  7 }';
+    const answer = await post(harness.origin, path, body, { 'x-request-id': 'mine' });
+    expect([answer.status, answer.headers.get('x-own'), answer.headers.get('x-request-id'), await answer.text()]).toEqual([200, 'kept', 'mine', EMBEDDING]);
+    expect(prefill.received.map(({ url, body: sent, headers }) => [url, sent.toString(), headers['x-request-id']])).toEqual([[path, body, 'mine']]);
+    expect(harness.tracer.last).toMatchObject({ init: { api: 'forward', path, connector: 'plain' }, state: 'ok', legs: [{ init: { kind: 'forward', rewrites: [] }, outcome: 'ok' }] });
+  },
+);
+
+test('a stream of the Responses API ends well without [DONE], on a decode instance only', async () => {
+  await using prefill = await startUpstream(answering('{}'));
+  await using decode = await startUpstream(answering(RESPONSE_EVENTS, 'text/event-stream'));
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin] });
+  for (let round = 0; round < 3; round += 1) {
+    const answer = await post(harness.origin, '/v1/responses', { input: 'hi', stream: true });
+    expect([answer.status, await answer.text()]).toEqual([200, RESPONSE_EVENTS]);
+  }
+  expect([prefill.received.length, decode.received.length]).toEqual([0, 3]);
+  expect(harness.tracer.last).toMatchObject({ state: 'ok', legs: [{ outcome: 'ok' }] });
+  expect(harness.tracer.last.decisions[0]?.excluded).toEqual([{ instance: 'p0', name: 'P0', reason: 'role prefill: /v1/responses generates a whole answer' }]);
+});
+
+test('what builds on the state of one instance is refused while several could have it', async () => {
+  await using decode = await startUpstream(answering('{"id":"resp_2"}'));
+  await using harness = await startHarness({ decode: [decode.origin] });
+  const follow = { input: 'more', previous_response_id: 'resp_1' };
+  expect((await post(harness.origin, '/v1/responses', follow)).status).toBe(200);
+  harness.scheduler.add('decode', 'http://127.0.0.1:9');
+  const refused = await post(harness.origin, '/v1/responses', follow);
+  expect([refused.status, await refused.json()]).toMatchObject([404, { error: { code: 'instance_state', message: expect.stringContaining('previous_response_id') } }]);
+  expect((await post(harness.origin, '/v1/responses', { input: 'x', background: true })).status).toBe(404);
+  expect(decode.received).toHaveLength(1);
+  const byId = await fetch(`${harness.origin}/v1/responses/resp_1`);
+  expect([byId.status, await byId.json()]).toMatchObject([404, { error: { message: expect.stringContaining('ask that instance directly') } }]);
+});
+
+test("an instance's refusal and a missing instance reach the client in words", async () => {
+  await using decode = await startUpstream((res) => void res.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"message":"The model does not support Embeddings API","type":"NotFoundError","param":null,"code":404}}'));
+  await using harness = await startHarness({ decode: [decode.origin] });
+  const refused = await post(harness.origin, '/v1/embeddings', { input: 'x' });
+  expect([refused.status, await refused.json()]).toMatchObject([404, { error: { message: expect.stringContaining('does not support Embeddings API') }, pdscope: { leg: 'forward', instance_name: 'D0' } }]);
+  await using empty = await startHarness({});
+  const none = await post(empty.origin, '/tokenize', { prompt: 'x' });
+  expect([none.status, await none.json()]).toMatchObject([503, { error: { code: 'no_instance', message: expect.stringContaining('--both') } }]);
+});
+
+test('routes that pdscope does not know are refused with those it does', async () => {
+  await using harness = await startHarness({});
+  for (const path of ['/v1/audio/transcriptions', '/cohere/v2/chat', '/v1/load_lora_adapter']) {
+    const refused = await post(harness.origin, path, {});
+    expect([refused.status, await refused.json()]).toMatchObject([404, { error: { message: expect.stringContaining('POST /v1/embeddings') } }]);
+  }
+});
