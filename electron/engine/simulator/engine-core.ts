@@ -302,7 +302,9 @@ export class EngineCore {
       this.#wake();
       return;
     }
-    this.#scheduler.storePulled(sequence, sequence.computed + 1);
+    // A whole prompt came with its last token, which is computed again to have something to sample from.
+    const { computed, promptLength } = sequence;
+    this.#scheduler.storePulled(sequence, computed === promptLength - 1 ? promptLength : computed);
     this.#scheduler.requeue(sequence);
     this.#wake();
     if (this.#step !== undefined && this.#events.length > 0) this.#publish();

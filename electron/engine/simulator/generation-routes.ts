@@ -8,7 +8,6 @@ import type { GenerationRequest } from './generation-request.ts';
 import { Generation, type GenerationWriter } from './generation.ts';
 import { randomId, readJsonBody } from './json-body.ts';
 import { createJsonWriter, type JsonWriterInput } from './json-writer.ts';
-import { readKvTransferParams } from './nixl-params.ts';
 import { parseGeneration } from './request-parsing.ts';
 import { parseResponsesRequest } from './responses-parsing.ts';
 import { createResponsesJsonWriter, createResponsesSseWriter } from './responses-writer.ts';
@@ -16,6 +15,7 @@ import { ID_PREFIX, type SimApi } from './sim-api.ts';
 import { leastLoaded, type SimContext } from './sim-context.ts';
 import { createSseWriter, type SseWriterInput } from './sse-writer.ts';
 import { parseTokenRequest } from './token-parsing.ts';
+import { readTransferParams } from './transfer/params.ts';
 import { createTokenJsonWriter, createTokenSseWriter } from './token-writer.ts';
 
 function chooseCore(exchange: Exchange, context: SimContext): EngineCore {
@@ -30,9 +30,9 @@ function chooseCore(exchange: Exchange, context: SimContext): EngineCore {
 }
 
 /** A refused decode leg lets the prefill instance free its blocks, as vLLM does since 2026-05-09. */
-function releaseRemote(body: unknown, exchange: Exchange, context: SimContext): void {
-  const params = isRecord(body) ? readKvTransferParams(body['kv_transfer_params']) : undefined;
-  if (params !== undefined) context.life().cores[0]?.refuseTransfer(params, exchange.header('x-request-id') ?? '');
+function releaseRemote(body: unknown, id: string, context: SimContext): void {
+  const params = isRecord(body) ? readTransferParams(body['kv_transfer_params']) : undefined;
+  if (params !== undefined) context.life().cores[0]?.refuseTransfer(params, id);
 }
 
 function parseBody(body: unknown, api: SimApi, context: SimContext): GenerationRequest {
@@ -46,7 +46,8 @@ function parse(exchange: Exchange, api: SimApi, context: SimContext): { request:
   try {
     return { request: parseBody(body, api, context), core: chooseCore(exchange, context) };
   } catch (error) {
-    releaseRemote(body, exchange, context);
+    // As the engine would have named the first sequence: completions number their prompts.
+    releaseRemote(body, `${ID_PREFIX[api]}${exchange.header('x-request-id') ?? ''}${api === 'completions' ? '-0' : ''}`, context);
     throw error;
   }
 }

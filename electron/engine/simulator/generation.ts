@@ -5,12 +5,12 @@
 import type { EngineCore } from './engine-core.ts';
 import type { GenerationRequest } from './generation-request.ts';
 import { chatLogprobs, completionLogprobs, sampleLogprobs, tokenIdLogprobs, type TokenLogprobs } from './logprobs.ts';
-import { readKvTransferParams } from './nixl-params.ts';
 import { planOutput, type OutputPlan } from './output-plan.ts';
 import type { FinishResult, Sequence } from './sequence.ts';
 import { systemFingerprint, type ResolvedSimOptions } from './sim-options.ts';
 import { TextAssembler } from './text-assembler.ts';
 import { THINK_END_TOKEN } from './tokenizer.ts';
+import { readTransferParams } from './transfer/params.ts';
 
 /** Tokens that came since the last call, as text and as ids. */
 export interface Delta {
@@ -176,7 +176,7 @@ export class Generation {
         ignoreEos: request.ignoreEos,
         n: request.n,
         plan,
-        kvTransfer: readKvTransferParams(request.kvTransferParams),
+        kvTransfer: readTransferParams(request.kvTransferParams),
         isFullReport: request.isFullReport,
         listener: {
           token: (token) => this.#token(choice, token, false),

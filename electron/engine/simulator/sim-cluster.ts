@@ -4,7 +4,7 @@ import { freePort } from './free-port.ts';
 import { createEncoderStore } from './media-cache.ts';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from './sim-instance.ts';
 
-type Shared = Omit<SimInstanceOptions, 'role' | 'name' | 'port' | 'nixlPort' | 'bootstrapPort' | 'kvEvents'>;
+type Shared = Omit<SimInstanceOptions, 'role' | 'name' | 'port' | 'peerPort' | 'bootstrapPort' | 'kvEvents'>;
 
 /** What differs between the instances of a cluster: called for each, at every start. */
 export type InstanceFlags = (role: Role) => Shared;

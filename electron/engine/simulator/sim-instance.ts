@@ -37,7 +37,7 @@ export interface SimStats {
   readonly leases: number;
   /** Media items of requests, by where their encoder output came from: `encoded` are those no encode stage had done. */
   readonly media: MediaCounts;
-  /** Loads that copied the KV of other tokens than the request's, in this life: engines do not notice, answers are noise. */
+  /** Loads that copied KV of other tokens than the request's, or KV computed on such, in this life: engines do not notice, answers are noise. */
   readonly corruptedLoads: number;
   /** Sequences ended because their client left, in this life. */
   readonly aborted: number;
@@ -98,9 +98,9 @@ function bracketed(host: string): string {
 }
 
 /** A chosen port per rank; MoRIIO has a second for notifications. */
-async function openPeerPorts({ transfer, host, nixlPort, dpSize }: ResolvedSimOptions): Promise<readonly (readonly SideChannel[])[]> {
+async function openPeerPorts({ transfer, host, peerPort, dpSize }: ResolvedSimOptions): Promise<readonly (readonly SideChannel[])[]> {
   if (transfer === 'none') return [];
-  const first = await openSideChannels(host, nixlPort, dpSize);
+  const first = await openSideChannels(host, peerPort, dpSize);
   if (transfer !== 'moriio') return first.map((channel) => [channel]);
   const second = await openSideChannels(host, 0, dpSize);
   return first.map((channel, rank) => [channel, ...second.slice(rank, rank + 1)]);

@@ -91,7 +91,7 @@ export interface SimInstanceOptions {
   readonly maxNumSeqs?: number;
   /** Tokens per step. Default 8192. */
   readonly maxBatchedTokens?: number;
-  /** How long finished prefill blocks wait for a decode instance, real milliseconds. Default 30,000. */
+  /** How long finished prefill blocks wait for a decode instance with NIXL (`kv_lease_duration`), real milliseconds. Default 30,000. */
   readonly leaseMs?: number;
   /** How the engine hands KV over (`kv_connector`). Default `nixl`, and `none` on encode instances. */
   readonly transfer?: SimTransfer;
@@ -107,14 +107,17 @@ export interface SimInstanceOptions {
   readonly kvRole?: 'kv_producer' | 'kv_consumer' | 'kv_both';
   /** Mooncake bootstrap server of a prefill instance (VLLM_MOONCAKE_BOOTSTRAP_PORT). Default 0 = choose. */
   readonly bootstrapPort?: number;
-  /** How long a decode instance waits for a producer that does not deliver (Mooncake, push: 480 s; MoRIIO: 60 s), real milliseconds. Default by protocol. */
+  /**
+   * How long a decode instance waits for a producer that does not deliver, and (Mooncake, MoRIIO) how long a producer holds what nobody
+   * fetches, real milliseconds. Default by protocol: Mooncake and push 480,000, MoRIIO 60,000.
+   */
   readonly transferTimeoutMs?: number;
   /** MoRIIO: where to register, and how. Default: no registration. */
   readonly moriio?: SimMoriioOptions;
   /** Whether a profiler is configured: `/start_profile`, `/stop_profile` exist. Default false. */
   readonly profiler?: boolean;
   /** Port of rank 0 for peers (NIXL side channel, Mooncake worker, MoRIIO handshake); rank r: port + r. Default 0 = choose. */
-  readonly nixlPort?: number;
+  readonly peerPort?: number;
   /** What happens when pulling KV fails (`kv_load_failure_policy`). Default `fail`. */
   readonly kvLoadFailurePolicy?: 'fail' | 'recompute';
   /** Where encode instances leave encoder outputs for others (`ec_connector`). Default none: everyone encodes for itself. */
@@ -196,7 +199,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     moriio: {},
     profiler: false,
     pooling: false,
-    nixlPort: 0,
+    peerPort: 0,
     kvLoadFailurePolicy: 'fail',
     perRequestMetrics: true,
     promptTokensDetails: true,

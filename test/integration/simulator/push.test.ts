@@ -139,3 +139,37 @@ describe('NIXL push', () => {
     await expect(start('prefill', { bidirectional: true })).rejects.toMatchObject({ code: 'sim-option-invalid' });
   });
 });
+
+describe('the side channel between processes', () => {
+  const register = (p: SimInstance, port: unknown, signal?: AbortSignal): Promise<Answer> =>
+    send({ url: `http://127.0.0.1:${String(port)}` }, '/kv', {
+      body: {
+        op: 'open', engineId: p.engineId, mode: 'nixl-push', key: 'cmpl-r-0', blockIds: [], check: { tokens: 0, digest: 0x811c9dc5 }, waitMs: 5000, isRegistration: true,
+      },
+      ...(signal !== undefined && { signal }),
+    });
+
+  it('holds the answer until the blocks are there', async () => {
+    const p = await start('prefill');
+    const { remote_port: port } = await coordinates(p);
+    const opened = register(p, port);
+    await prefill(p, 'another');
+    await prefill(p);
+    expect(json(await opened)).toEqual({ isOk: true, isGarbage: false });
+    expect(p.stats().leases).toBe(2);
+  });
+
+  it('takes a connection that ends as a consumer that left', async () => {
+    const p = await start('prefill');
+    const { remote_port: port } = await coordinates(p);
+    const leave = new AbortController();
+    const lost = register(p, port, leave.signal).then(() => 'answered', () => 'left');
+    // The registration is in when a second one, sent later, is.
+    const second = register(p, port);
+    await send({ url: `http://127.0.0.1:${String(port)}` }, '/kv', { body: { op: 'heartbeat', engineId: p.engineId, mode: 'nixl-push', key: 'none' } });
+    leave.abort();
+    expect(await lost).toBe('left');
+    await prefill(p);
+    expect((await second).status).toBe(200);
+  });
+});

@@ -5,7 +5,7 @@
  */
 import { assertRole } from './kv-role.ts';
 import { findWorker } from './mooncake-bootstrap.ts';
-import { missingOf, readText } from './params.ts';
+import { missingOf, readId } from './params.ts';
 import { openPatiently } from './patience.ts';
 import { openRemote, tellRemote, type Peer } from './side-channel.ts';
 import {
@@ -75,7 +75,7 @@ export class Mooncake implements Transfer {
   }
 
   finish({ params, reason }: FinishedRequest): Handover {
-    const key = readText(params['transfer_id']);
+    const key = readId(params['transfer_id']);
     if (params['do_remote_decode'] !== true || reason !== 'length' || key === undefined) return NOTHING_HANDED_OVER;
     return { keep: { key, forMs: this.#timeoutMs }, params: undefined };
   }

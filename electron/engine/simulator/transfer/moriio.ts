@@ -4,7 +4,7 @@
  * by transfer id. Either way the producer's request must end by length.
  */
 import { peerInParams, peerInRequestId, type MoriioAddress } from './moriio-address.ts';
-import { readBlockIds, readNumber, readText } from './params.ts';
+import { readBlockIds, readId, readNumber } from './params.ts';
 import { openPatiently } from './patience.ts';
 import { openRemote, tellRemote, type Peer } from './side-channel.ts';
 import {
@@ -21,7 +21,7 @@ const V1_KEYS = [
 const DEFER_TIMEOUT_MS = 60_000;
 
 function transferIdOf({ params, baseId }: TransferRequest): string {
-  return readText(params['transfer_id']) ?? `sidecar-${baseId}`;
+  return readId(params['transfer_id']) ?? `sidecar-${baseId}`;
 }
 
 export class Moriio implements Transfer {
