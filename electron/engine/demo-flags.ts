@@ -1,6 +1,6 @@
 /** How the demo's instances are started for each P/D protocol: what `pdscope serve --help` tells users to give to vLLM. */
 import type { ProtocolOptions } from '#shared/protocol.ts';
-import type { ConnectorName, Role } from '#shared/vocabulary.ts';
+import type { ConnectorName } from '#shared/vocabulary.ts';
 import { DEMO_BLOCKS_TTL_MS } from './demo-defaults.ts';
 import type { InstanceFlags } from './simulator/sim-cluster.ts';
 import { createSharedStore } from './simulator/shared-store.ts';
@@ -20,22 +20,17 @@ const TRANSFERS: Readonly<Record<ConnectorName, SimTransfer>> = {
 /** Blocks of a decode instance that keeps them for the next turn. */
 const KEEPING_BLOCKS = 8192;
 
-const STRICT_ROLES: Readonly<Partial<Record<Role, 'kv_producer' | 'kv_consumer'>>> = { prefill: 'kv_producer', decode: 'kv_consumer' };
-
 /** @param registration `host:port` where MoRIIO engines register. */
 export function demoFlags(connector: ConnectorName, options: ProtocolOptions, registration: string): InstanceFlags {
   const transfer = TRANSFERS[connector];
   const isBidirectional = connector === 'nixl-bidirectional';
-  const hasStrictRoles = transfer === 'mooncake' || transfer === 'moriio';
   const sharedStore = connector === 'plain' ? createSharedStore() : undefined;
   return (role) => {
     if (role === 'encode') return { profiler: true };
-    const kvRole = hasStrictRoles ? STRICT_ROLES[role] : undefined;
     return {
       transfer,
       profiler: true,
       ...(sharedStore !== undefined && { sharedStore }),
-      ...(kvRole !== undefined && { kvRole }),
       ...(isBidirectional && { bidirectional: true, decoderBlocksTtlMs: DEMO_BLOCKS_TTL_MS }),
       ...(isBidirectional && role === 'decode' && { blocks: KEEPING_BLOCKS }),
       ...(connector === 'moriio' && { moriio: { proxy: registration, mode: options.moriioMode ?? 'WRITE' } }),

@@ -1,5 +1,5 @@
 /** Runs `pdscope sim`. */
-import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
+import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { ProgramOutput } from './command-context.ts';
 import type { SimFlags } from './commands/sim-command.ts';
@@ -32,6 +32,7 @@ async function start(flags: SimFlags): Promise<SimInstance> {
       ...(speed !== undefined && { speed }),
       ...(seed !== undefined && { seed }),
       ...(apiKey !== undefined && { apiKey }),
+      ...transferOptions(flags),
       ...(kvEventsPort !== undefined && {
         kvEvents: { port: kvEventsPort, encoding, hashForm, ...(topic !== undefined && { topic }), ...(replayPort !== undefined && { replayPort }) },
       }),
@@ -42,19 +43,48 @@ async function start(flags: SimFlags): Promise<SimInstance> {
   }
 }
 
+/** Only what was given: the defaults are the simulator's. */
+function transferOptions(flags: SimFlags): Partial<SimInstanceOptions> {
+  const { transfer, kvRole, peerPort, lease, transferTimeout, loadFailurePolicy, bidirectional, blocksTtl } = flags;
+  const { recomputeThreshold, paramsInStream, bootstrapPort, moriioProxy, moriioMode, moriioSchema, profiler, pooling } = flags;
+  return {
+    ...(transfer !== undefined && { transfer }),
+    ...(kvRole !== undefined && { kvRole }),
+    ...(peerPort !== undefined && { nixlPort: peerPort }),
+    ...(lease !== undefined && { leaseMs: lease }),
+    ...(transferTimeout !== undefined && { transferTimeoutMs: transferTimeout }),
+    ...(loadFailurePolicy !== undefined && { kvLoadFailurePolicy: loadFailurePolicy }),
+    ...(bidirectional !== undefined && { bidirectional }),
+    ...(blocksTtl !== undefined && { decoderBlocksTtlMs: blocksTtl }),
+    ...(recomputeThreshold !== undefined && { recomputeThreshold }),
+    ...(paramsInStream !== undefined && { paramsInStream }),
+    ...(bootstrapPort !== undefined && { bootstrapPort }),
+    ...(profiler !== undefined && { profiler }),
+    ...(pooling !== undefined && { pooling }),
+    moriio: {
+      ...(moriioProxy !== undefined && { proxy: moriioProxy }),
+      ...(moriioMode !== undefined && { mode: moriioMode }),
+      ...(moriioSchema !== undefined && { schema: moriioSchema }),
+    },
+  };
+}
+
 /** The simulator wraps the system's error; ZMQ has its own words for it. */
 function isPortTaken(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (error as NodeJS.ErrnoException).code === 'EADDRINUSE' || isPortTaken(error.cause);
 }
 
-function simText(instance: SimInstance, { fault }: SimFlags): string {
-  const { role, url, model, kvEvents } = instance;
+function simText(instance: SimInstance, { fault, moriioProxy }: SimFlags): string {
+  const { role, url, model, kvEvents, bootstrapUrl, zmqAddress } = instance;
   const ranks = kvEvents !== undefined && kvEvents.ranks > 1 ? ` and the ${kvEvents.ranks - 1} ports after it` : '';
   const lines = [
     `pdscope: simulated ${role} instance of ${model} at ${url}`,
     ...(kvEvents === undefined ? [] : [`  KV events  ${kvEvents.endpoint}${ranks}, topic "${kvEvents.topic}"`]),
     ...(kvEvents?.replayEndpoint === undefined ? [] : [`  replay     ${kvEvents.replayEndpoint}`]),
+    ...(bootstrapUrl === undefined ? [] : [`  bootstrap  ${bootstrapUrl}`]),
+    ...(zmqAddress === undefined ? [] : [`  zmq        ${zmqAddress}`]),
+    ...(moriioProxy === undefined ? [] : [`  registers  at ${moriioProxy}`]),
     ...(fault === undefined || fault === 'none' ? [] : [`  fault      ${fault}`]),
     '  stop       Ctrl+C',
   ];
