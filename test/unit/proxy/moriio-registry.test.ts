@@ -200,7 +200,7 @@ describe('silence', () => {
     ping(1, registration(8100));
     only(fleet.instances).state = 'down';
     nowMs += 3_600_000;
-    registry.forgive(nowMs);
+    registry.resume(nowMs);
     wait(1);
     expect(fleet.left).toEqual([]);
   });
@@ -225,6 +225,16 @@ describe('removed by a person', () => {
     ping(1, registration(8100));
     expect(fleet.instances.length).toBe(1);
   });
+});
+
+test('removed while another protocol is in force: forgotten, and it may join again', () => {
+  ping(1, registration(8100));
+  registry.pause();
+  fleet.leave(only(fleet.instances).id, 'by hand');
+  registry.resume(nowMs);
+  expect([registry.entries, registry.mode]).toEqual([[], undefined]);
+  ping(1, registration(8100));
+  expect(fleet.instances.length).toBe(1);
 });
 
 describe('transfer mode', () => {

@@ -64,13 +64,14 @@ export class MoriioConnector implements Connector {
 
   async activate(): Promise<void> {
     await this.#socket.open();
-    this.#registry.forgive(performance.now());
+    this.#registry.resume(performance.now());
     this.#timer ??= setInterval(() => this.#registry.check(performance.now()), this.#pingMs / CHECKS_PER_PING).unref();
   }
 
   async deactivate(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#registry.pause();
     await this.#socket.close();
   }
 

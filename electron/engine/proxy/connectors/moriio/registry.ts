@@ -59,6 +59,7 @@ export class Registry {
   readonly #leaving = new Set<InstanceId>();
   readonly #stops: readonly (() => void)[];
   #mode: TransferMode | undefined;
+  #isPaused = false;
   #left = 0;
   #overflow = 0;
 
@@ -131,8 +132,14 @@ export class Registry {
     }
   }
 
-  /** Silence until now does not count: nobody listened. */
-  forgive(nowMs: number): void {
+  /** Nobody listens from now on: an instance that is removed meanwhile is forgotten, not set aside. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  /** Listening again: silence until now does not count. @param nowMs monotonic. */
+  resume(nowMs: number): void {
+    this.#isPaused = false;
     for (const entry of this.#entries.values()) {
       entry.lastAtMs = nowMs;
       entry.isAsked = false;
@@ -279,6 +286,10 @@ export class Registry {
     const entry = this.#entries.get(instance.origin);
     if (entry?.instance !== instance) return;
     entry.instance = undefined;
+    if (this.#isPaused) {
+      this.#forget(entry);
+      return;
+    }
     // When it was let go and registers again, the next ping lets it join anew.
     entry.isSetAside = !isOurs;
   }
