@@ -95,7 +95,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, logger });
   const findings = new Findings();
-  const telemetry = new Telemetry({ requestCapacity: retention.requests, findings });
+  const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({
     scheduler: fleet,
@@ -125,6 +125,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
       telemetry,
       streams: () => kvEvents.streams(),
       rings: () => ringCounters({ telemetry, kvEvents }),
+      findings,
       version,
     }),
     version,

@@ -1,9 +1,13 @@
 /**
  * Findings: equal verdicts gathered under one diagnosis, with the latest cases as evidence. Bounded: the finding that
- * was not seen for the longest time leaves first, and is counted.
+ * was not seen for the longest time leaves first, and is counted; texts are cut.
+ *
+ * A finding is one code about one instance under one protocol. Its title stays that of the first verdict; severity,
+ * effect and next step are those of the worst one seen, because a problem that killed an engine once is not small
+ * because its last case was. Evidence has one line per request.
  */
 import { PdscopeError } from '#shared/errors.ts';
-import type { Finding, FindingEvidence, FindingsPage, FindingsSummary, Verdict } from '#shared/findings.ts';
+import { SEVERITIES, type Finding, type FindingEvidence, type FindingsPage, type FindingsSummary, type Severity, type Verdict } from '#shared/findings.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
 
@@ -28,6 +32,22 @@ export interface FindingsOptions {
   readonly now?: () => number;
 }
 
+/** Since the start, whatever was cleared or evicted. */
+export interface FindingCount {
+  readonly code: string;
+  readonly severity: Severity;
+  /** Verdicts of this code and severity. */
+  readonly count: number;
+  /** Those for which a leg was held back. */
+  readonly blocked: number;
+}
+
+/** Codes are words in the source; more than this many are not. */
+const MAX_COUNTS = 1000;
+const MAX_MESSAGE = 1000;
+const MAX_TITLE = 200;
+const MAX_NEXT_STEP = 600;
+
 type Kept = { -readonly [K in keyof Finding]: Finding[K] } & { evidence: FindingEvidence[] };
 
 export class Findings implements VerdictSink {
@@ -36,6 +56,7 @@ export class Findings implements VerdictSink {
   readonly #now: () => number;
   /** Least recently seen first. */
   readonly #byId = new Map<string, Kept>();
+  readonly #counts = new Map<string, { -readonly [K in keyof FindingCount]: FindingCount[K] }>();
   #evicted = 0;
   #revision = 0;
 
@@ -47,36 +68,39 @@ export class Findings implements VerdictSink {
 
   report(verdict: Verdict, subject: VerdictSubject = {}): void {
     const id = [verdict.code, subject.connector ?? '-', verdict.instance ?? '-'].join('/');
-    const known = this.#byId.get(id);
     const atUnixMs = this.#now();
-    const finding = known ?? create(id, verdict, subject, atUnixMs);
+    const finding = this.#byId.get(id) ?? create(id, verdict, subject, atUnixMs);
     finding.count += 1;
     if (verdict.isBlocked === true) finding.blocked += 1;
     finding.lastAtUnixMs = atUnixMs;
-    finding.severity = verdict.severity;
-    finding.nextStep = verdict.nextStep;
     finding.isDismissed = false;
-    finding.evidence.unshift({
+    if (subject.instanceName !== undefined) finding.instanceName = subject.instanceName;
+    escalate(finding, verdict);
+    this.#addEvidence(finding, {
       atUnixMs,
-      message: verdict.message,
+      message: cut(verdict.message, MAX_MESSAGE),
       ...(verdict.hop !== undefined && { hop: verdict.hop }),
       ...(subject.request !== undefined && { request: subject.request }),
     });
-    if (finding.evidence.length > this.#evidence) finding.evidence.length = this.#evidence;
     this.#byId.delete(id);
     this.#byId.set(id, finding);
     this.#evict();
+    this.#countIn(verdict);
     this.#revision += 1;
+  }
+
+  /** Totals by code and severity. */
+  counts(): Iterable<FindingCount> {
+    return this.#counts.values();
   }
 
   /** Errors first, then warnings, then the rest; each newest first. */
   list(filter: { readonly all?: boolean | undefined; readonly instance?: InstanceId | undefined } = {}): FindingsPage {
-    const order = { error: 0, warning: 1, info: 2 };
     const findings = [...this.#byId.values()]
       .filter((finding) => filter.all === true || !finding.isDismissed)
       .filter((finding) => filter.instance === undefined || finding.instance === filter.instance)
       .reverse()
-      .sort((a, b) => order[a.severity] - order[b.severity])
+      .sort((a, b) => rankOf(b.severity) - rankOf(a.severity))
       .map((finding) => ({ ...finding, evidence: [...finding.evidence] }));
     return { findings, summary: this.summary() };
   }
@@ -106,6 +130,27 @@ export class Findings implements VerdictSink {
     return cleared;
   }
 
+  /** The newest first, one per request. */
+  #addEvidence({ evidence }: Kept, added: FindingEvidence): void {
+    const { request } = added;
+    const same = request === undefined ? -1 : evidence.findIndex((known) => known.request?.id === request.id);
+    if (same >= 0) evidence.splice(same, 1);
+    evidence.unshift(added);
+    if (evidence.length > this.#evidence) evidence.length = this.#evidence;
+  }
+
+  #countIn({ code, severity, isBlocked }: Verdict): void {
+    const key = `${code} ${severity}`;
+    let entry = this.#counts.get(key);
+    if (entry === undefined) {
+      if (this.#counts.size >= MAX_COUNTS) return;
+      entry = { code, severity, count: 0, blocked: 0 };
+      this.#counts.set(key, entry);
+    }
+    entry.count += 1;
+    if (isBlocked === true) entry.blocked += 1;
+  }
+
   #evict(): void {
     for (const id of this.#byId.keys()) {
       if (this.#byId.size <= this.#capacity) return;
@@ -120,12 +165,10 @@ function create(id: string, verdict: Verdict, subject: VerdictSubject, atUnixMs:
     id,
     code: verdict.code,
     severity: verdict.severity,
-    title: verdict.title,
-    nextStep: verdict.nextStep,
+    title: cut(verdict.title, MAX_TITLE),
+    nextStep: cut(verdict.nextStep, MAX_NEXT_STEP),
     ...(verdict.instance !== undefined && { instance: verdict.instance }),
-    ...(subject.instanceName !== undefined && { instanceName: subject.instanceName }),
     ...(subject.connector !== undefined && { connector: subject.connector }),
-    ...(verdict.effect !== undefined && { effect: verdict.effect }),
     firstAtUnixMs: atUnixMs,
     lastAtUnixMs: atUnixMs,
     count: 0,
@@ -133,4 +176,21 @@ function create(id: string, verdict: Verdict, subject: VerdictSubject, atUnixMs:
     isDismissed: false,
     evidence: [],
   };
+}
+
+function escalate(finding: Kept, { severity, effect, nextStep }: Verdict): void {
+  if (rankOf(severity) > rankOf(finding.severity)) {
+    finding.severity = severity;
+    finding.nextStep = cut(nextStep, MAX_NEXT_STEP);
+  }
+  // Dying is worse than hanging.
+  if (effect === 'kills' || (effect !== undefined && finding.effect === undefined)) finding.effect = effect;
+}
+
+function rankOf(severity: Severity): number {
+  return SEVERITIES.indexOf(severity);
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

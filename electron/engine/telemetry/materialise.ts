@@ -1,11 +1,10 @@
 /** Makes what views show out of a record: its row and its detail. Off the hot path, when somebody asks. */
-import { SEVERITIES, type Severity, type Verdict } from '#shared/findings.ts';
 import type {
   CapturedBody, EngineRequestMetrics, LegView, RequestDetail, RequestRow, RouteStep,
 } from '#shared/request.ts';
 import { boundValue } from './bound-value.ts';
 import { unixMsOf, type Clock } from './clock.ts';
-import { explainTtft, phasesOf, type Timeline } from './explain.ts';
+import { explainTtft, isReadWhole, phasesOf, type Timeline } from './explain.ts';
 import { medianGapMs } from './gaps.ts';
 import { redactHeaders } from './redact.ts';
 import type { KeptBody, LegRecord, RequestRecord } from './request-record.ts';
@@ -47,9 +46,16 @@ export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
   };
 }
 
-/** The leg whose answer the client gets: the last decode leg. */
+/** The leg whose answer the client gets: the last decode leg, or the one leg of a forwarded request. */
 export function answeringLeg(record: RequestRecord): LegRecord | undefined {
-  return record.legs.findLast((leg) => leg.kind === 'decode');
+  return record.legs.findLast((leg) => leg.kind === 'decode' || leg.kind === 'forward');
+}
+
+/** Whether the client's stream was made by pdscope out of a whole answer: its gaps say nothing about the engine. */
+export function isReemitted(record: RequestRecord): boolean {
+  const { firstChunkMs } = record;
+  const leg = firstChunkMs === undefined ? undefined : answeringLeg(record);
+  return firstChunkMs !== undefined && leg !== undefined && isReadWhole(leg, firstChunkMs);
 }
 
 /** The prefill leg that counts: the last one that succeeded, else the last one. */
@@ -73,6 +79,7 @@ export function handoffMs(record: RequestRecord): number | undefined {
 export function tpotMs(record: RequestRecord): number | undefined {
   const tokens = answeringLeg(record)?.usage?.completionTokens;
   if (record.state !== 'ok' || record.firstChunkMs === undefined || record.endMs === undefined || tokens === undefined || tokens < 2) return undefined;
+  if (isReemitted(record)) return undefined;
   return (record.endMs - record.firstChunkMs) / (tokens - 1);
 }
 
@@ -158,7 +165,7 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
     retries: record.retries,
     ...(record.error !== undefined && { error: record.error }),
     phases: phasesOf(timelineOf(record)),
-    ...(record.verdicts !== undefined && { findings: { count: record.verdicts.length, worst: worstOf(record.verdicts) } }),
+    ...(record.verdicts !== undefined && { findings: { count: record.verdictCount, worst: record.worstVerdict } }),
     isSimulated: record.legs.some((leg) => leg.instance.isSimulated),
     isOwnProbe: record.isOwnProbe,
   };
@@ -166,20 +173,25 @@ function makeRow(record: RequestRecord, clock: Clock): RequestRow {
 
 /** Where the request went, leg by leg; a repeated leg replaces the one that failed. */
 function routeOf(record: RequestRecord): RouteStep[] {
-  const steps: RouteStep[] = [];
+  const steps: { readonly leg: LegRecord; readonly step: RouteStep }[] = [];
   for (const leg of record.legs) {
     const step = { kind: leg.kind, instance: leg.instance.id, name: leg.instance.name, ...(leg.rank !== undefined && { rank: leg.rank }) };
-    // Encode legs run side by side, one per media item; the others follow each other.
-    const earlier = leg.kind === 'encode' ? -1 : steps.findIndex((known) => known.kind === leg.kind);
-    if (earlier === -1) steps.push(step);
-    else steps[earlier] = step;
+    const earlier = steps.findIndex((known) => isReplaced(known.leg, leg));
+    if (earlier === -1) steps.push({ leg, step });
+    else steps[earlier] = { leg, step };
   }
-  return steps;
+  return steps.map(({ step }) => step);
+}
+
+/** Encode legs run side by side, one per media item, and rendering goes both ways: there only a failed one is replaced. */
+function isReplaced(earlier: LegRecord, leg: LegRecord): boolean {
+  if (earlier.kind !== leg.kind || leg.kind === 'encode') return false;
+  return leg.kind !== 'render' || earlier.outcome === 'error';
 }
 
 function medianOf(record: RequestRecord): number | undefined {
   const { stream, median, events } = record;
-  if (stream === undefined) return undefined;
+  if (stream === undefined || isReemitted(record)) return undefined;
   const isFinal = record.state !== 'running';
   if (median !== undefined && !isFinal && events < median.events * MEDIAN_GROWTH) return median.ms;
   const ms = medianGapMs(stream.chunks, trailingMessages(record));
@@ -224,10 +236,6 @@ function bodyOf(kept: KeptBody): CapturedBody {
   // Half a character at the cut becomes U+FFFD; it is left out.
   const text = kept.data.toString('utf8');
   return { text: isCut ? text.replace(/\uFFFD{1,3}$/, '') : text, bytes: kept.bytes, isCut };
-}
-
-function worstOf(verdicts: readonly Verdict[]): Severity {
-  return SEVERITIES.findLast((severity) => verdicts.some((verdict) => verdict.severity === severity)) ?? 'info';
 }
 
 function duration(value: unknown): number | undefined {

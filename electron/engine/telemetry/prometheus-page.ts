@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import type { KvStreamView } from '#shared/kv.ts';
 import { LEG_KINDS } from '#shared/vocabulary.ts';
 import type { EngineState, RingCounters } from '#shared/state.ts';
+import type { FindingCount } from '../findings/findings.ts';
 import type { Instance } from '../fleet/instance.ts';
 import { addCollected, addCollectedHistogram, type CollectedSample } from './collected-metric.ts';
 import { DISTRIBUTIONS, type DistributionName, type InstanceStats } from './instance-stats.ts';
@@ -13,6 +14,8 @@ export interface MetricsPageOptions {
   readonly fleet: { list(): readonly Instance[] };
   readonly streams: () => readonly KvStreamView[];
   readonly rings: () => EngineState['rings'];
+  /** Default: none. */
+  readonly findings?: { counts(): Iterable<FindingCount> };
   /** Shown by `pdscope_build_info`. */
   readonly version: string;
 }
@@ -36,6 +39,7 @@ export function createMetricsPage(options: MetricsPageOptions): () => Promise<Me
   addRequests(registry, options);
   addInstances(registry, options);
   addStreams(registry, options);
+  addFindings(registry, options);
   addProcess(registry, options);
   return async () => ({ contentType: registry.contentType, body: await registry.metrics() });
 }
@@ -99,6 +103,15 @@ function addStreams(registry: Registry, { streams }: MetricsPageOptions): void {
   counter('pdscope_kv_missed_batches_total', 'Batches inside those holes.', (stream) => stream.missedBatches);
   counter('pdscope_kv_bad_messages_total', 'Messages that could not be decoded.', (stream) => stream.badMessages);
   counter('pdscope_kv_dropped_messages_total', "Messages dropped by pdscope's own bounded queue.", (stream) => stream.droppedMessages);
+}
+
+function addFindings(registry: Registry, { findings }: MetricsPageOptions): void {
+  addCollected(registry, { name: 'pdscope_findings_total', help: 'Verdicts about requests and instances, by code and severity.', type: 'counter' }, function* read() {
+    for (const { code, severity, count } of findings?.counts() ?? []) yield { labels: { code, severity }, value: count };
+  });
+  addCollected(registry, { name: 'pdscope_legs_blocked_total', help: 'Legs held back because they would kill or hang an engine, by the code of each verdict against them.', type: 'counter' }, function* read() {
+    for (const { code, severity, blocked } of findings?.counts() ?? []) if (blocked > 0) yield { labels: { code, severity }, value: blocked };
+  });
 }
 
 /** The usual names, so that existing dashboards find them. */

@@ -26,6 +26,8 @@ export interface RecordStoreOptions {
 const BASE_BYTES = 3000;
 const LEG_BYTES = 1500;
 const CANDIDATE_BYTES = 120;
+/** Without its message; title and next step are mostly shared. */
+const VERDICT_BYTES = 200;
 /** Characters. */
 const SHORT_TEXT = 4096;
 /** Running requests beyond this many times the capacity are not recorded. */
@@ -135,6 +137,7 @@ export class RecordStore implements RowLog<RequestRow> {
 function compact(record: RequestRecord): number {
   let bytes = BASE_BYTES + (record.stream?.chunks.byteLength ?? 0) + record.captureBytes;
   for (const decision of record.decisions) bytes += (decision.candidates.length + decision.excluded.length) * CANDIDATE_BYTES;
+  for (const verdict of record.verdicts ?? []) bytes += VERDICT_BYTES + verdict.message.length;
   for (const leg of record.legs) {
     leg.transferParamsSent = bounded(leg.transferParamsSent);
     leg.transferParamsReceived = bounded(leg.transferParamsReceived);

@@ -2,7 +2,7 @@
  * One request as it is recorded: the hot path's side (RequestTrace, LegTrace) stores numbers and references, nothing
  * else. Folding into histograms, rows for views and explanations are made from it elsewhere, later.
  */
-import type { Verdict } from '#shared/findings.ts';
+import { SEVERITIES, type Severity, type Verdict } from '#shared/findings.ts';
 import type { RecordId } from '#shared/ids.ts';
 import type { GaugesAtSend, LegUsage, RequestError, RequestRow, RequestState, RoutingDecision } from '#shared/request.ts';
 import type { ChangeNode } from './change-list.ts';
@@ -33,6 +33,8 @@ export interface KeptBody {
 }
 
 const MAX_REWRITE_CHARS = 200;
+/** Verdicts kept per request; a request with hundreds of media items may have as many. */
+const MAX_VERDICTS = 32;
 
 export class RequestRecord implements RequestTrace, ChangeNode {
   readonly id: RecordId;
@@ -43,7 +45,10 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   readonly receivedMs: number;
   readonly legs: LegRecord[] = [];
   readonly decisions: RoutingDecision[] = [];
+  /** The first ones; all of them are counted. */
   verdicts: Verdict[] | undefined;
+  verdictCount = 0;
+  worstVerdict: Severity = 'info';
   parsedMs: number | undefined;
   /** `ParsedInit` without the body. */
   parsedInit: { readonly [K in 'model' | 'isStream' | 'requestBytes' | 'requestId']: ParsedInit[K] | undefined } | undefined;
@@ -113,7 +118,10 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   }
 
   verdict(verdict: Verdict): void {
-    (this.verdicts ??= []).push(verdict);
+    this.verdicts ??= [];
+    if (this.verdicts.length < MAX_VERDICTS) this.verdicts.push(verdict);
+    this.verdictCount += 1;
+    if (SEVERITIES.indexOf(verdict.severity) > SEVERITIES.indexOf(this.worstVerdict)) this.worstVerdict = verdict.severity;
     this.#owner.judged(this, verdict);
     this.touch();
   }

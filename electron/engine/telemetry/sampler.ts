@@ -2,13 +2,17 @@
  * Folds records into histograms and counters. The hot path only marks a record; `settle` looks once at every marked one,
  * at most a few times a second, and takes what is new: legs sent and ended, the first chunk, gaps between chunks, the
  * end. So a sample counts in the second in which it was folded, at most a fifth of a second after it happened.
+ *
+ * TTFT, ITL, TPOT and E2EL are of inference requests only. A forwarded request may be anything (an embedding, a list):
+ * its leg is counted, its times are not. Gaps of a stream that pdscope made out of a whole answer are not taken.
  */
 import type { InstanceId } from '#shared/ids.ts';
 import type { FlowEdge } from '#shared/state.ts';
+import type { LegKind } from '#shared/vocabulary.ts';
 import type { GapSink } from './gaps.ts';
 import { InstanceStats, type DistributionName } from './instance-stats.ts';
 import { bucketOf, LogHistogram } from './log-histogram.ts';
-import { answeringLeg, handoffMs, tpotMs, trailingMessages } from './materialise.ts';
+import { answeringLeg, handoffMs, isReemitted, tpotMs, trailingMessages } from './materialise.ts';
 import type { LegRecord, RequestRecord } from './request-record.ts';
 import { CounterSeries, DistributionSeries } from './windowed.ts';
 
@@ -19,6 +23,8 @@ export const RATE_SECONDS = 10;
 const MAX_EDGES = 4096;
 const MAX_INSTANCES = 1024;
 const NO_SINK: GapSink = { record() {} };
+/** A leg's work comes from the first of these that the request had. */
+const STAGES_BEFORE: { readonly [K in LegKind]?: readonly LegKind[] } = { decode: ['prefill', 'encode'], prefill: ['encode'] };
 
 export class Sampler {
   readonly #instances = new Map<InstanceId, InstanceStats>();
@@ -74,6 +80,7 @@ export class Sampler {
     let index = 0;
     for (const leg of record.legs) this.#foldLeg(record, leg, index++);
     this.#foldStart(record);
+    if (record.init.api === 'forward') return this.#foldForwarded(record);
     const answering = answeringLeg(record);
     const stats = answering === undefined ? undefined : this.of(answering.instance);
     if (record.events > record.foldedEvents) {
@@ -95,12 +102,21 @@ export class Sampler {
     return this.#foldEnd(record, stats);
   }
 
+  /** Its events count towards the total flow only. */
+  #foldForwarded(record: RequestRecord): boolean {
+    if (record.events > record.foldedEvents) {
+      this.events.add(this.#second, record.events - record.foldedEvents);
+      record.foldedEvents = record.events;
+    }
+    record.stream?.gaps.read(record.stream.chunks, NO_SINK);
+    return true;
+  }
+
   /** Takes new gaps only; also called by the hot path before unread ones would be overwritten. */
   foldGaps(record: RequestRecord): void {
     const { stream } = record;
     if (stream === undefined) return;
-    const stats = this.#answering(record);
-    stream.gaps.read(stream.chunks, this.#gapSink(stats));
+    stream.gaps.read(stream.chunks, isOwnPace(record) ? this.#gapSink(this.#answering(record)) : NO_SINK);
   }
 
   /** Hands the gaps of this round on. Called after every round of `fold`. */
@@ -139,7 +155,7 @@ export class Sampler {
     const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
     if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
     record.isGapsFolded = true;
-    record.stream?.gaps.finish(trailingMessages(record), this.#gapSink(stats));
+    record.stream?.gaps.finish(trailingMessages(record), isOwnPace(record) ? this.#gapSink(stats) : NO_SINK);
     return true;
   }
 
@@ -182,7 +198,7 @@ export class Sampler {
 
   /** Time pdscope itself took: to the first leg, and from prefill to decode. Known when the decode leg was sent. */
   #foldStart(record: RequestRecord): void {
-    if (record.isHandoffFolded || answeringLeg(record) === undefined) return;
+    if (record.isHandoffFolded || record.init.api === 'forward' || answeringLeg(record) === undefined) return;
     record.isHandoffFolded = true;
     const handoff = handoffMs(record);
     if (handoff !== undefined) {
@@ -225,9 +241,19 @@ export class Sampler {
   }
 }
 
+/** Whether the gaps of a stream are those of its engine. */
+function isOwnPace(record: RequestRecord): boolean {
+  return record.init.api !== 'forward' && !isReemitted(record);
+}
+
 /** Whom a leg got its work from: the instance of the stage before it, if there was one that did not fail. */
 function sourceOf(record: RequestRecord, leg: LegRecord, index: number): InstanceId | 'proxy' {
-  const stage = leg.kind === 'decode' ? 'prefill' : leg.kind === 'prefill' ? 'encode' : undefined;
-  const before = record.legs.slice(0, index).findLast((earlier) => earlier.kind === stage && earlier.outcome !== 'error');
-  return before?.instance.id ?? 'proxy';
+  const stages = STAGES_BEFORE[leg.kind];
+  if (stages === undefined) return 'proxy';
+  const earlier = record.legs.slice(0, index).filter(({ outcome }) => outcome !== 'error');
+  for (const stage of stages) {
+    const before = earlier.findLast(({ kind }) => kind === stage);
+    if (before !== undefined) return before.instance.id;
+  }
+  return 'proxy';
 }

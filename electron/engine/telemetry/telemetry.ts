@@ -43,6 +43,8 @@ export interface TelemetryOptions {
   readonly clock?: Clock;
   /** Gets every verdict, at most a settle interval after it was reached. Default: nobody. */
   readonly findings?: VerdictSink;
+  /** Name of an instance in the fleet, for verdicts about one that no leg went to. Default: only legs are looked at. */
+  readonly instanceName?: (id: InstanceId) => string | undefined;
 }
 
 /** Requests that ended in the same way, since the start. */
@@ -52,6 +54,9 @@ export interface EndedCount {
   readonly status?: number;
   readonly count: number;
 }
+
+/** Verdicts that may wait for the next settling. */
+const MAX_JUDGED = 10_000;
 
 type Totals = Omit<EngineState['totals'], 'kvEventsPerSecond'>;
 
@@ -65,6 +70,7 @@ export class Telemetry implements Tracer {
   readonly #startedSecond: number;
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #findings: VerdictSink | undefined;
+  readonly #instanceName: (id: InstanceId) => string | undefined;
   #judged: { readonly record: RequestRecord; readonly verdict: Verdict }[] = [];
   #dirty: RequestRecord[] = [];
   /** Ended records whose last samples wait for the facts of the answer. */
@@ -77,6 +83,7 @@ export class Telemetry implements Tracer {
   #retries = 0;
   #capturedBytes = 0;
   #droppedBodies = 0;
+  #droppedVerdicts = 0;
   #unrecorded = 0;
   readonly #received = new CounterSeries();
   readonly #errors = new CounterSeries();
@@ -86,6 +93,7 @@ export class Telemetry implements Tracer {
     const clock = options.clock ?? systemClock;
     this.#clock = clock;
     this.#findings = options.findings;
+    this.#instanceName = options.instanceName ?? (() => undefined);
     this.#ownHeader = options.ownHeader ?? 'x-pdscope-probe';
     this.#startedSecond = secondOf(clock, clock.now());
     const captureTotalBytes = options.captureTotalBytes ?? 32 * 1024 * 1024;
@@ -105,7 +113,9 @@ export class Telemetry implements Tracer {
         this.#retried.add(this.#second(), 1);
       },
       judged: (record, verdict) => {
-        if (this.#findings !== undefined) this.#judged.push({ record, verdict });
+        if (this.#findings === undefined) return;
+        if (this.#judged.length < MAX_JUDGED) this.#judged.push({ record, verdict });
+        else this.#droppedVerdicts += 1;
       },
       ended: (record) => this.#countEnd(record),
       takeCaptureBudget: (bytes) => {
@@ -197,13 +207,23 @@ export class Telemetry implements Tracer {
     const judged = this.#judged;
     this.#judged = [];
     for (const { record, verdict } of judged) {
-      const instanceName = record.legs.findLast(({ instance }) => instance.id === verdict.instance)?.instance.name;
+      const instanceName = this.#nameOf(record, verdict.instance);
       this.#findings?.report(verdict, {
         connector: record.init.connector,
         ...(instanceName !== undefined && { instanceName }),
         request: { id: record.id, n: record.n, requestId: record.parsedInit?.requestId ?? record.init.requestId },
       });
     }
+  }
+
+  /** A held-back leg is not in the record, and an instance may have left the fleet since. */
+  #nameOf({ legs, decisions }: RequestRecord, id: InstanceId | undefined): string | undefined {
+    if (id === undefined) return undefined;
+    return (
+      legs.find(({ instance }) => instance.id === id)?.instance.name ??
+      decisions.flatMap(({ candidates, excluded }) => [...candidates, ...excluded]).find(({ instance }) => instance === id)?.name ??
+      this.#instanceName(id)
+    );
   }
 
   close(): void {
@@ -218,9 +238,9 @@ export class Telemetry implements Tracer {
     return record === undefined ? undefined : detailOf(record, this.#clock);
   }
 
-  /** Samples, edges, bodies and requests that were not recorded to protect the hot path. */
+  /** Samples, edges, bodies, verdicts and requests that were not recorded to protect the hot path. */
   get dropped(): number {
-    return this.#sampler.dropped + this.#droppedBodies + this.#unrecorded;
+    return this.#sampler.dropped + this.#droppedBodies + this.#droppedVerdicts + this.#unrecorded;
   }
 
   totals(): Totals {

@@ -25,7 +25,7 @@ describe('phasesOf', () => {
   });
 
   it('calls the queue of decode a queue when no KV was to be fetched', () => {
-    expect(brief(timeline([leg('decode', 1, 50, { queueMs: 4, computeMs: 5 })], 20, 50))).toBe('proxy 0-1, decode-queue 1-5~, unattributed 5-15~, first-step 15-20~, decode 20-50');
+    expect(brief(timeline([leg('decode', 1, 50, { queueMs: 4, computeMs: 5 })], 20, 50))).toBe('proxy 0-1, decode-queue 1-5~, unattributed 5-15~, prefill-compute 15-20~, decode 20-50');
   });
 
   it('does not believe reports longer than what was observed', () => {
@@ -36,7 +36,7 @@ describe('phasesOf', () => {
   it('shows a request that skipped prefill, and one that is not streamed', () => {
     expect(brief(timeline([leg('decode', 1, 90)], 30, 90))).toBe('proxy 0-1, unattributed 1-30~, decode 30-90');
     expect(brief(timeline([leg('decode', 1, 90)], undefined, 91))).toBe('proxy 0-1, decode 1-90, proxy 90-91');
-    expect(brief(timeline([leg('decode', 1, 90, { queueMs: 9, computeMs: 20 })], undefined, 90))).toBe('proxy 0-1, decode-queue 1-10~, first-step 10-30~, decode 30-90~');
+    expect(brief(timeline([leg('decode', 1, 90, { queueMs: 9, computeMs: 20 })], undefined, 90))).toBe('proxy 0-1, decode-queue 1-10~, prefill-compute 10-30~, decode 30-90~');
   });
 
   it('shows retries of either leg', () => {
@@ -62,6 +62,67 @@ describe('phasesOf', () => {
     expect(brief(timeline([leg('encode', 1, 10), leg('encode', 1, 12), leg('prefill', 13, 20), leg('decode', 21, 60)], 30, 60))).toBe(
       'proxy 0-1, encode 1-12, proxy 12-13, prefill 13-20, handoff 20-21, unattributed 21-30~, decode 30-60',
     );
+  });
+});
+
+describe('legs side by side', () => {
+  const prefill = leg('prefill', 1, 40, { queueMs: 10, computeMs: 25, hasTransferParams: true });
+
+  it('gives the time to prefill while it runs, then to the wait for its KV', () => {
+    const decode = leg('decode', 1.5, 99, { queueMs: 44, computeMs: 3, hasTransferParams: true });
+    expect(brief(timeline([prefill, decode], 50, 99))).toBe(
+      'proxy 0-1, prefill-queue 1-11~, prefill-compute 11-36~, prefill 36-40~, kv-wait 40-45.5~, unattributed 45.5-47~, first-step 47-50~, decode 50-99',
+    );
+    expect(explainTtft(timeline([prefill, decode], 50, 99))?.unattributedMs).toBe(1.5);
+  });
+
+  it('does so whichever leg was sent first', () => {
+    const decode = leg('decode', 1, 99, { queueMs: 44, computeMs: 3, hasTransferParams: true });
+    const later = leg('prefill', 1.5, 40, { hasTransferParams: true });
+    expect(brief(timeline([decode, later], 50, 99))).toBe('proxy 0-1, prefill 1-40, kv-wait 40-45~, unattributed 45-47~, first-step 47-50~, decode 50-99');
+    expect(brief(timeline([leg('decode', 1, undefined), leg('prefill', 1.5, undefined)]))).toBe('proxy 0-1');
+  });
+
+  it('ends prefill with the first token when its answer comes later', () => {
+    expect(brief(timeline([leg('prefill', 1, 60), leg('decode', 1, 99, { hasTransferParams: true })], 50, 99))).toBe('proxy 0-1, prefill 1-50, decode 50-99');
+  });
+
+  it('shows the part that was observed when prefill failed and decode was cancelled', () => {
+    const legs = [leg('prefill', 1, 20, { outcome: 'error' }), leg('decode', 1.5, 20, { outcome: 'aborted', hasTransferParams: true })];
+    expect(brief(timeline(legs, undefined, 21))).toBe('proxy 0-1, prefill 1-20, proxy 20-21');
+  });
+
+  it('takes encode legs as one stretch', () => {
+    const legs = [leg('encode', 1, 30), leg('encode', 1.2, 12), leg('encode', 1.4, 41), leg('prefill', 42, 60), leg('decode', 61, 99)];
+    expect(brief(timeline(legs, 70, 99))).toBe('proxy 0-1, encode 1-41, proxy 41-42, prefill 42-60, handoff 60-61, unattributed 61-70~, decode 70-99');
+  });
+});
+
+describe('other kinds of runs', () => {
+  it('shows rendering before prefill and after decode', () => {
+    const legs = [leg('render', 1, 4), leg('prefill', 5, 20), leg('decode', 21, 60), leg('render', 61, 63)];
+    expect(brief(timeline(legs, undefined, 64))).toBe('proxy 0-1, render 1-4, proxy 4-5, prefill 5-20, handoff 20-21, decode 21-60, proxy 60-61, render 61-63, proxy 63-64');
+  });
+
+  it('counts the compute of a decode leg without handoff as prefill', () => {
+    const own = { queueMs: 2, computeMs: 30 };
+    const asked = leg('prefill', 1, 10, { hasTransferParams: true });
+    expect(brief(timeline([asked, leg('decode', 11, 90, own)], 50, 90))).toContain('decode-queue 11-13~, unattributed 13-20~, prefill-compute 20-50~');
+    // Without parameters at all the pair finds its KV in a shared store.
+    expect(brief(timeline([leg('prefill', 1, 10), leg('decode', 11, 90, own)], 50, 90))).toContain('first-step 20-50~');
+    expect(brief(timeline([leg('prefill', 1, 10, { outcome: 'error' }), leg('decode', 11, 90, own)], 50, 90))).toContain('prefill-compute 20-50~');
+  });
+
+  it('shows the whole answer before a stream made of it, and counts it towards TTFT', () => {
+    const legs = [leg('prefill', 1, 10, { hasTransferParams: true }), leg('decode', 11, 80, { queueMs: 4, computeMs: 5, hasTransferParams: true })];
+    const value = timeline(legs, 82, 85);
+    expect(brief(value)).toBe('proxy 0-1, prefill 1-10, handoff 10-11, kv-wait 11-15~, first-step 15-20~, decode 20-80~, proxy 80-85');
+    expect(explainTtft(value)).toMatchObject({ totalMs: 82, unattributedMs: 0 });
+    expect(explainTtft(value)?.parts.find(({ phase }) => phase === 'decode')?.ms).toBe(60);
+  });
+
+  it('does not guess what an instance does with a forwarded request', () => {
+    expect(brief(timeline([leg('forward', 1, 30)], 10, 31))).toBe('proxy 0-1, unattributed 1-30~, proxy 30-31');
   });
 });
 
@@ -92,7 +153,7 @@ describe('any timeline', () => {
   const ms = fc.double({ min: 0, max: 1000, noNaN: true });
   const anyLeg = fc
     .record({
-      kind: fc.constantFrom('encode' as const, 'prefill' as const, 'decode' as const),
+      kind: fc.constantFrom('encode' as const, 'render' as const, 'prefill' as const, 'decode' as const, 'forward' as const),
       sentMs: ms, lengthMs: ms, outcome: fc.constantFrom('running' as const, 'ok' as const, 'error' as const, 'aborted' as const),
       queueMs: fc.option(ms, { nil: undefined }), computeMs: fc.option(ms, { nil: undefined }), hasTransferParams: fc.boolean(),
     })
