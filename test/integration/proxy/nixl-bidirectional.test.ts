@@ -224,9 +224,9 @@ test('a prompt shorter than what was reused runs again without', async () => {
 });
 
 test('blocks that prefill did not read are said to be unused', async () => {
-  await using c = await startCase();
+  await using c = await startCase({ decode: json(chatAnswer(1, 'answer 1').replace('"remote_num_tokens":50', '"remote_num_tokens":500')) });
   await c.chat({ messages: [user('hi')], conversation_id: 'c1' });
-  c.prefill.script = prefillOk({ prompt_tokens: 100, prompt_tokens_details: { cached_tokens: 0 } });
+  c.prefill.script = prefillOk({ prompt_tokens: 600, prompt_tokens_details: { cached_tokens: 0 } });
   await c.chat({ messages: [user('hi'), assistant('answer 1'), user('x')], conversation_id: 'c1' });
   expect(codes(c)).toEqual(['reuse_not_used']);
   expect(c.prefill.received).toHaveLength(2);

@@ -35,6 +35,9 @@ const PROBE_TAIL_BYTES = 96 * 1024;
 /** Reading chunks must not be compressed. */
 const UNCOMPRESSED = { 'accept-encoding': 'identity' };
 const PARAMS_KEY = jsonKey(KV_TRANSFER_PARAMS);
+/** Tokens that a pull must gain, by default (`kv_recompute_threshold`). */
+const RECOMPUTE_THRESHOLD = 64;
+const DEFAULT_BLOCK_SIZE = 16;
 /** Failures in which the prefill instance never saw the request. */
 const NEVER_SENT = new Set(['connect_failed', 'connect_timeout', 'no_instance']);
 
@@ -55,7 +58,7 @@ class NixlBidirectional implements Connector {
   readonly legs = ['prefill', 'decode'] as const;
   readonly #services: ConnectorServices;
   readonly #cache: ConversationCache;
-  readonly #counts: TurnCounts = { declined: 0, wholeAnswers: 0, wholeAnswersWithParams: 0, streams: 0, streamsWithParams: 0, reemitted: 0 };
+  readonly #counts: TurnCounts = { declined: 0, notRead: 0, wholeAnswers: 0, wholeAnswersWithParams: 0, streams: 0, streamsWithParams: 0, reemitted: 0 };
   /** Requests that began once: `run` is called again after a failure. */
   readonly #begun = new WeakSet<object>();
   /** What tells one life of an engine from the next, by where it was seen: in answers, or by the fleet's probes. */
@@ -156,10 +159,17 @@ class NixlBidirectional implements Connector {
       context.report(beyondPromptVerdict(id, { held, prompt: promptTokens }, instance));
       return false;
     }
-    if (held !== undefined && cachedTokens !== undefined && cachedTokens < held / 2) {
-      context.report(notUsedVerdict(id, { held, cached: cachedTokens }, instance));
-    } else {
+    // Pulled tokens count as cached. Whole blocks may be all that counts.
+    const missing = held === undefined || cachedTokens === undefined ? 0 : held - cachedTokens;
+    const blockSize = instance.gauges?.blockSize ?? DEFAULT_BLOCK_SIZE;
+    if (missing < blockSize) {
       this.#cache.counts.reused++;
+      return true;
+    }
+    this.#counts.notRead++;
+    this.#cache.note(id, `prefill read nothing: it had ${cachedTokens} of ${held} tokens itself`);
+    if (held !== undefined && cachedTokens !== undefined && missing >= RECOMPUTE_THRESHOLD + blockSize) {
+      context.report(notUsedVerdict(id, { held, cached: cachedTokens }, instance));
     }
     return true;
   }

@@ -57,6 +57,7 @@ export interface ConversationRow {
 
 export interface CacheCounts {
   kept: number;
+  /** Blocks that prefill was given and, as far as it says, read. */
   reused: number;
   refused: number;
   /** Blocks given up because of their age. */

@@ -9,6 +9,8 @@ const MAX_ROWS = 200;
 export interface TurnCounts {
   /** Turns whose prefill failed with another instance's blocks and ran again without. */
   declined: number;
+  /** Turns whose prefill had so much of the prompt in its own cache, by its own count, that it read no blocks. */
+  notRead: number;
   /** Whole answers of a turn with a handoff, and how many of them told what the decode instance holds. */
   wholeAnswers: number;
   wholeAnswersWithParams: number;
@@ -27,6 +29,7 @@ export function conversationStatus(cache: ConversationCache, counts: TurnCounts,
     ['Turns reused', reused],
     ['Reuse refused', refused],
     ['Reuse declined by prefill', counts.declined],
+    ['Not read by prefill', counts.notRead],
     ['Expired', expired],
     ['Lost with their instance', lost],
     ['Streams re-emitted', counts.reemitted],
