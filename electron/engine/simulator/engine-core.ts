@@ -179,10 +179,8 @@ export class EngineCore {
     if (this.#timer !== undefined) this.#cancelTimer();
     for (const side of this.#input.sideChannels) side.attach(undefined);
     const open = [...this.#scheduler.running, ...this.#scheduler.waiting, ...this.#scheduler.loading];
-    for (const sequence of open) {
-      this.#loader.abandon(sequence);
-      this.#fail(sequence, ENGINE_DEAD);
-    }
+    this.#loader.close();
+    for (const sequence of open) this.#fail(sequence, ENGINE_DEAD);
     this.leases.close();
   }
 

@@ -38,6 +38,7 @@ export class RemoteLoader {
   /** Sequences that wait for a producer; nothing is being copied yet. */
   readonly #waits = new Map<Sequence, AbortController>();
   readonly #copying = new Set<Sequence>();
+  #isClosed = false;
 
   constructor(input: RemoteLoaderOptions) {
     this.#input = input;
@@ -95,6 +96,13 @@ export class RemoteLoader {
     return false;
   }
 
+  /** The process ends: nobody is told anything, and producers find out by their leases. */
+  close(): void {
+    this.#isClosed = true;
+    for (const sequence of this.#heartbeats.keys()) this.#stopHeartbeat(sequence);
+    for (const wait of this.#waits.values()) wait.abort();
+  }
+
   async #fetch(sequence: Sequence, { source, tokens, minGain }: FetchPlan): Promise<void> {
     const { options } = this.#input;
     const count = Math.min(tokens, sequence.promptLength - 1);
@@ -110,7 +118,7 @@ export class RemoteLoader {
     const opened = await source.open({ tokens: count, digest: digestTokens(sequence.tokens, count) }, wait.signal);
     this.#waits.delete(sequence);
     if (wait.signal.aborted) {
-      if (opened.isOk) void source.done();
+      if (opened.isOk && !this.#isClosed) void source.done();
       return;
     }
     if (!opened.isOk) {
@@ -120,6 +128,7 @@ export class RemoteLoader {
     this.#copying.add(sequence);
     const blocks = Math.max(0, Math.ceil((count + 1) / options.blockSize) - sequence.storedBlocks);
     await this.#wait(blocks);
+    if (this.#isClosed) return;
     const done = await source.done();
     this.#copying.delete(sequence);
     if (!done.isOk) {

@@ -216,6 +216,18 @@ describe('NIXL pull', () => {
     busy.abort();
   });
 
+  it('a D that dies tells nobody: P waits for its lease to end', async () => {
+    const p = await start('prefill', { leaseMs: 150 });
+    const d = await start('decode', { timing: { transferBaseMs: 20 }, speed: 1 });
+    const params = await prefill(p);
+    send(d, COMPLETIONS, { body: decodeBody(params) }).catch(() => {});
+    await waitFor('loading', () => d.stats().loading === 1);
+    await d.restart();
+    expect(d.stats()).toMatchObject({ loading: 0, freeBlocks: d.stats().blocks });
+    await waitFor('expiry', () => p.stats().leases === 0);
+    expect((await send(p, '/metrics')).text).toMatch(/vllm:nixl_num_kv_expired_reqs_total\{.*\} 1\.0/u);
+  });
+
   it('counts a request that waits for remote KV as deferred', async () => {
     const p = await start('prefill');
     const d = await start('decode', { timing: { transferBaseMs: 60_000 }, speed: 1 });
