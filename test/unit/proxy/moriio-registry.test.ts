@@ -120,6 +120,8 @@ describe('updates', () => {
     expect(only(fleet.instances)).toBe(instance);
     expect(registry.of(instance)).toMatchObject({ zmqAddress: 'host:10.0.0.9,handshake:7301,notify:7005', tpSize: 4 });
     expect([instance.dpSize, instance.rankInFlight]).toEqual([2, [0, 0]]);
+    // A restarted engine: its other facts are asked for again.
+    expect(fleet.rechecked).toEqual([instance.id]);
   });
 
   test('an engine that comes back in the other role is another instance', () => {

@@ -209,6 +209,8 @@ export class Registry {
     if (instance === undefined) return;
     if (fits(instance, registration)) {
       takeDpSize(instance, registration);
+      // It was restarted: what else is known of it may be old as well.
+      this.#options.fleet.recheck(instance.id);
       return;
     }
     // The engine came back in the other role.
