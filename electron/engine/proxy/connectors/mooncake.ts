@@ -12,19 +12,18 @@ import { randomUUID } from 'node:crypto';
 import type { ConnectorStatus } from '#shared/protocol.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
-import { editMembers } from '../json-members.ts';
 import { LinkedSet } from '../linked-set.ts';
-import { decodeBody, describeRewrite, prefillBody } from '../prefill-body.ts';
+import { decodeBody, prefillBody } from '../prefill-body.ts';
 import { describeLeg, ProxyError } from '../proxy-error.ts';
+import { clientRank } from './client-rank.ts';
 import { ConcurrentPair } from './concurrent-pair.ts';
 import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegTarget } from './connector.ts';
+import { decodeAlone } from './decode-alone.ts';
 import { BootstrapBook } from './mooncake/bootstrap-book.ts';
 import type { BootstrapEntry, BootstrapSlot, BootstrapTiming } from './mooncake/bootstrap-entry.ts';
 import { mooncakeStatus } from './mooncake/status.ts';
 import { bootstrapUnanswered, kvLeftBehind, prefillKeptNoKv, staleEngineId } from './mooncake/verdicts.ts';
 import { decodeWithoutPrefill, reasonAgainstPull, unchanged } from './nixl-pull.ts';
-import { clientRank } from './client-rank.ts';
-import { KV_TRANSFER_PARAMS } from './transfer-params.ts';
 
 export interface MooncakeTiming extends BootstrapTiming {
   /** How long decode may be silent after prefill's answer before the bootstrap server is asked whether prefill restarted. */
@@ -33,7 +32,7 @@ export interface MooncakeTiming extends BootstrapTiming {
   readonly firstAnswersMs: number;
 }
 
-const TIMING: MooncakeTiming = { queryMs: 2500, pollMs: 1000, maxPollMs: 10_000, minGapMs: 250, graceMs: 5000, firstAnswersMs: 1000 };
+const TIMING: MooncakeTiming = { queryMs: 2500, pollMs: 1000, maxPollMs: 5000, minGapMs: 250, graceMs: 5000, firstAnswersMs: 1000 };
 
 /** Failed questions in a row after which a finding is made of it. */
 const STRIKES_TO_REPORT = 3;
@@ -131,13 +130,7 @@ class MooncakeConnector implements Connector {
   #runAlone(context: LegContext, { prefill: { instance } }: Handoff, finishReason: string): Promise<Answer> {
     this.#counts.keptNoKv += 1;
     context.report(prefillKeptNoKv(instance, finishReason));
-    const { request } = context;
-    const leg = {
-      kind: 'decode',
-      body: editMembers(request.body, request.members, new Map([[KV_TRANSFER_PARAMS, undefined]])),
-      rewrites: [describeRewrite(KV_TRANSFER_PARAMS, undefined, `none: the prefill leg ended by ${finishReason}`)],
-    } as const;
-    return context.repeat('decode', (target) => context.open({ ...leg, ...target }));
+    return decodeAlone(context, `the prefill leg ended by ${finishReason}`);
   }
 
   /** Whatever failed in an instance may have failed because the engine id was an old one. */

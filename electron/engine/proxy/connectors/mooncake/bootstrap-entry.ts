@@ -213,7 +213,7 @@ export class BootstrapEntry {
   #plan(): void {
     if (!this.#isPolling || this.#stop.signal.aborted || this.#timer !== undefined || (this.isComplete && this.problem === undefined)) return;
     const { pollMs, maxPollMs } = this.#init.timing;
-    const waitMs = Math.min(maxPollMs, pollMs * 2 ** Math.min(this.strikes, 10));
+    const waitMs = Math.min(maxPollMs, pollMs * 2 ** Math.min(Math.max(0, this.strikes - 1), 10));
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       void this.ask();
