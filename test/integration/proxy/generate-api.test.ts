@@ -1,8 +1,8 @@
 /** /inference/v1/generate through the connectors, and the encode stage, over simulated engines. */
 import { describe, expect, test } from 'vitest';
-import { post, until } from './harness.ts';
-import { SIM_MODEL, startSimFleet } from './sim-fleet.ts';
 import { createSharedStore } from '#engine/simulator/shared-store.ts';
+import { post, until } from './harness.ts';
+import { SIM_MODEL, startSimFleet, type SimFleet } from './sim-fleet.ts';
 
 const PATH = '/inference/v1/generate';
 const TOKENS = Array.from({ length: 80 }, (_, index) => 300 + (index % 50));
@@ -17,8 +17,11 @@ interface Generated {
 }
 
 describe.each(['plain', 'nixl', 'aggregated'] as const)('%s', (connector) => {
+  const start = (): Promise<SimFleet> =>
+    startSimFleet(connector === 'aggregated' ? ['both'] : ['prefill', 'decode'], connector, connector === 'plain' ? { transfer: 'none', sharedStore: createSharedStore() } : {});
+
   test('whole and streamed answers have the same tokens; usage and finish reason are read', async () => {
-    await using fleet = await startSimFleet(connector === 'aggregated' ? ['both'] : ['prefill', 'decode'], connector, { sharedStore: createSharedStore() });
+    await using fleet = await start();
     const answer = await post(fleet.origin + PATH, BODY, { 'x-request-id': 'mine' });
     expect(answer.status).toBe(200);
     const whole = (await answer.json()) as Generated;
@@ -29,6 +32,7 @@ describe.each(['plain', 'nixl', 'aggregated'] as const)('%s', (connector) => {
     const expected = connector === 'aggregated' ? ['decode'] : ['prefill', 'decode'];
     expect(fleet.tracer.last.legs.map(({ init, outcome }) => [init.kind, outcome])).toEqual(expected.map((kind) => [kind, 'ok']));
     expect(fleet.tracer.last.legs.at(-1)?.facts).toMatchObject({ finishReason: 'length', usage: { promptTokens: 80, completionTokens: 6 } });
+    expect(fleet.tracer.last.verdicts).toEqual([]);
 
     const stream = await post(fleet.origin + PATH, { ...BODY, stream: true, stream_options: { include_usage: true } });
     const events = (await stream.text()).split('\n\n').filter((event) => event !== '');
@@ -41,7 +45,7 @@ describe.each(['plain', 'nixl', 'aggregated'] as const)('%s', (connector) => {
   });
 
   test('an engine\'s refusal reaches the client', async () => {
-    await using fleet = await startSimFleet(connector === 'aggregated' ? ['both'] : ['prefill', 'decode'], connector, { sharedStore: createSharedStore() });
+    await using fleet = await start();
     const answer = await post(fleet.origin + PATH, { model: 'nope', token_ids: TOKENS, sampling_params: {} });
     expect(answer.status).toBe(404);
     expect(((await answer.json()) as { error: { message: string } }).error.message).toContain('nope');
@@ -82,6 +86,7 @@ describe('the encode stage', () => {
     const answer = await post(`${fleet.origin}/v1/chat/completions`, chat);
     expect([answer.status, fleet.tracer.last.error]).toEqual([200, undefined]);
     expect(fleet.tracer.last.legs.map(({ init, outcome }) => [init.kind, outcome])).toEqual(legs.map((kind) => [kind, 'ok']));
+    expect(fleet.tracer.last.verdicts).toEqual([]);
     await until(() => fleet.instances.every(({ inFlight }) => inFlight === 0));
   });
 });

@@ -83,12 +83,39 @@ describe('routes that engines lack', () => {
     expect(h.tracer.last.retries).toBe(0);
   });
 
-  test('derender', async () => {
+  const whole = json({ request_id: 'g', choices: [{ index: 0, token_ids: [5, 6], finish_reason: 'length' }], usage: { prompt_tokens: 7, completion_tokens: 2 } });
+
+  test('derender, when the answer needs the engine\'s parsers', async () => {
     const p = await upstream(prefill);
-    const d = await upstream(routes({ [GENERATE]: PREFILLED }));
-    const answer = await chat(await harness(p, d));
+    const d = await upstream(routes({ [GENERATE]: whole, '/detokenize': detokenize }));
+    const h = await harness(p, d);
+    const answer = await chat(h, { logprobs: true });
     expect(answer.status).toBe(501);
     expect((await errorOf(answer)).message).toContain(`P0 (${p.origin}) has no ${DERENDER}`);
+    expect(h.tracer.last.verdicts.map(({ code }) => code)).toEqual(['render_unsupported']);
+  });
+
+  test('derender, when text will do: tokens are decoded, and that is reported', async () => {
+    const p = await upstream(prefill);
+    const d = await upstream(routes({ [GENERATE]: whole, '/detokenize': detokenize }));
+    const h = await harness(p, d);
+    const answer = await post(`${h.origin}/v1/chat/completions`, CHAT_BODY, { 'x-request-id': 'mine' });
+    expect(answer.status).toBe(200);
+    const body = (await answer.json()) as { created: number };
+    expect(body).toEqual({
+      id: 'chatcmpl-mine',
+      object: 'chat.completion',
+      created: body.created,
+      model: 'test-model',
+      choices: [{ index: 0, message: { role: 'assistant', content: '<5><6>' }, logprobs: null, finish_reason: 'length', stop_reason: null }],
+      usage: { prompt_tokens: 7, completion_tokens: 2 },
+    });
+    expect(h.tracer.last.verdicts.map(({ code, severity }) => [code, severity])).toEqual([['not_derendered', 'info']]);
+  });
+
+  test('an empty 404 counts as well', async () => {
+    const h = await harness(await upstream((res) => void res.writeHead(404).end()), await upstream(json({})));
+    expect((await chat(h)).status).toBe(501);
   });
 
   test('a model that does not exist stays the engine\'s 404', async () => {
@@ -229,6 +256,23 @@ describe('a stream of tokens', () => {
     await until(() => d.received[0]?.isAborted);
     await until(() => h.tracer.last.state);
     expect(h.scheduler.inFlight).toBe(0);
+  });
+
+  test('a call that was lost is made again, on the instance that rendered when the other is not well', async () => {
+    const tokens = held();
+    const p = await upstream(routes({ [RENDER]: json(RENDERED), [GENERATE]: PREFILLED, '/detokenize': detokenize }));
+    const lost: Script[] = [(res) => void res.destroy(), json({ error: { message: 'busy' } }, 500)];
+    const d = await upstream(routes({ [GENERATE]: tokens.script, '/detokenize': (res, request, index) => void (lost.shift() ?? detokenize)(res, request, index) }));
+    const h = await harness(p, d);
+    const answering = chat(h, { stream: true });
+    await until(() => d.received.length === 1);
+    tokens.send(chunk([11]));
+    await until(() => h.tracer.last.chunks > 0);
+    tokens.send(`${chunk([12], 'length')}data: [DONE]\n\n`);
+    tokens.end();
+    expect(contentOf(await (await answering).text())).toBe('<11><12>');
+    expect(p.received.map(({ url }) => url)).toEqual([RENDER, GENERATE, '/detokenize']);
+    expect(h.tracer.last).toMatchObject({ retries: 0, verdicts: [] });
   });
 
   test('the client leaves: decode leg and decoding stop', async () => {

@@ -152,7 +152,9 @@ test('rendered once, on the prefill instance; legs carry token ids and the param
   await until(() => fleet.tracer.last.state);
   expect(fleet.tracer.last.legs.map(({ init, outcome }) => [init.kind, outcome])).toEqual([['render', 'ok'], ['prefill', 'ok'], ['decode', 'ok']]);
   expect(fleet.instances.map(({ served, failed }) => [served, failed])).toEqual([[2, 0], [1, 0]]);
+  expect(fleet.tracer.last.verdicts).toEqual([]);
   const [, prefill, decode] = fleet.tracer.last.legs;
+  expect(decode?.init.rewrites.map(({ field }) => field)).toEqual(['(body)', 'kv_transfer_params']);
   const sent = JSON.parse(String(decode?.init.body)) as { token_ids: readonly number[]; request_id?: string; sampling_params: { max_tokens: number; extra_args: { kv_transfer_params: Json } } };
   expect(sent.token_ids.length).toBeGreaterThan(10);
   expect(sent.request_id).toBeUndefined();

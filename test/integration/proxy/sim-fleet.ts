@@ -2,6 +2,7 @@
 import { Fleet } from '#engine/fleet/fleet.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
 import { silentLogger } from '#engine/log.ts';
+import { createLinter } from '#engine/proxy/lint/create-linter.ts';
 import { createProxy, type Proxy } from '#engine/proxy/proxy.ts';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import type { ConnectorName, Role } from '#shared/vocabulary.ts';
@@ -30,6 +31,7 @@ export async function startSimFleet(roles: readonly Role[], connector: Connector
     tracer,
     logger: silentLogger,
     connector,
+    linter: createLinter({ fleet }),
     policy: 'round-robin',
     admin: {
       add: () => Promise.reject(new Error('not scripted')),

@@ -8,19 +8,19 @@
  */
 import { BufferedAnswer } from '../buffered-answer.ts';
 import type { ClientRequest } from '../client-request.ts';
-import { memberValue, scanMembers } from '../json-members.ts';
+import { scanMembers } from '../json-members.ts';
 import { describeLeg, ProxyError } from '../proxy-error.ts';
 import { reemitAsStream } from '../reemit-stream.ts';
-import type { Answer, Connector, ConnectorServices, LegContext, LegTarget } from './connector.ts';
+import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegTarget } from './connector.ts';
 import { runNixl } from './nixl.ts';
 import { ChunkWriter } from './render/chunk-writer.ts';
+import { decodedAnswer } from './render/decoded-answer.ts';
 import { DERENDER_PATHS, derenderBody, finishDerendered } from './render/derender.ts';
-import { isMissingRoute, missingRouteError, missingRouteVerdict, notRenderedVerdict, reasonAgainstRendering, reasonForWhole, RENDER_PATHS } from './render/render-rules.ts';
+import { isMissingRoute, missingRouteError, missingRouteVerdict, notParsedVerdict, notRenderedVerdict, reasonAgainstRendering, reasonForWhole, RENDER_PATHS } from './render/render-rules.ts';
 import { RenderedContext } from './render/rendered-context.ts';
 import { renderedRequest, type RenderedRequest } from './render/rendered-request.ts';
+import { textService } from './render/text-service.ts';
 import { TextStream } from './render/text-stream.ts';
-
-const DETOKENIZE_PATH = '/detokenize';
 
 export function createRender({ fleet }: ConnectorServices): Connector {
   return {
@@ -71,16 +71,34 @@ async function runRendered(context: LegContext): Promise<Answer> {
   if (rendered.request.isStream) return textOf(context, { rendered, tokens, target: legs.decodeTarget });
   const { whole } = legs;
   if (whole === undefined) throw new Error('the decode leg of a rendered request was not read');
+  const body = await textOfWhole(context, { rendered, whole, target: legs.decodeTarget });
+  if (!request.isStream) return new BufferedAnswer(body, whole.rawHeaders);
+  return reemitAsStream({ ...whole, body, members: scanMembers(body) ?? [] }, request);
+}
+
+interface WholeTokens {
+  readonly rendered: RenderedRequest;
+  readonly whole: LegAnswer;
+  readonly target: LegTarget | undefined;
+}
+
+/** The client's answer from tokens: by the engine's parsers, or decoded only when it has no such route and none are needed. */
+async function textOfWhole(context: LegContext, { rendered, whole, target }: WholeTokens): Promise<Buffer> {
+  const { request } = context;
   const path = DERENDER_PATHS[textApi(request)];
+  const rewrites = [{ field: '(body)', to: 'the tokens, to be parsed and decoded' }];
   const body = derenderBody(request, rendered, whole);
-  const derendered = await naming(context, path, () =>
-    context.repeat('render', (target) => context.call({ kind: 'render', ...target, path, body, rewrites: [{ field: '(body)', to: 'the tokens, to be parsed and decoded' }] }), {
-      prefer: rendered.instance,
-    }),
-  );
-  const finished = finishDerendered(request, rendered, { generated: whole, derendered });
-  if (!request.isStream) return new BufferedAnswer(finished, whole.rawHeaders);
-  return reemitAsStream({ ...whole, body: finished, members: scanMembers(finished) ?? [] }, request);
+  const send = (to: LegTarget): Promise<LegAnswer> => context.call({ kind: 'render', ...to, path, body, rewrites });
+  try {
+    const derendered = await context.repeat('render', send, { prefer: rendered.instance });
+    return finishDerendered(request, rendered, { generated: whole, derendered });
+  } catch (error) {
+    if (!isMissingRoute(error)) throw error;
+    const reason = reasonForWhole(request);
+    if (reason !== undefined) throw reported(context, missingRouteError(error, path));
+    context.report(notParsedVerdict(error, path));
+    return decodedAnswer({ client: request, rendered, generated: whole, decode: decoder(context, rendered, target) });
+  }
 }
 
 function textApi({ api }: ClientRequest): 'chat' | 'completions' {
@@ -115,23 +133,18 @@ interface TokenStream {
 
 function textOf(context: LegContext, { rendered, tokens, target }: TokenStream): Answer {
   const { api, requestId } = context.request;
-  const instance = target?.instance ?? rendered.instance;
-  const model = rendered.model === undefined ? '' : `"model":${JSON.stringify(rendered.model)},`;
   return new TextStream({
     tokens,
     writer: new ChunkWriter({ api, requestId, model: rendered.model, createdAtUnixS: Math.floor(Date.now() / 1000) }),
     promptTail: rendered.promptTail,
     stop: rendered.stop,
-    async decode(ids) {
-      const body = Buffer.from(`{${model}"tokens":[${ids.join(',')}]}`);
-      const answer = await context.call({ kind: 'render', instance, path: DETOKENIZE_PATH, body, rewrites: [], isAside: true });
-      const prompt = memberValue(answer.body, answer.members, 'prompt');
-      const text: unknown = prompt === undefined ? undefined : JSON.parse(prompt.toString('utf8'));
-      if (typeof text === 'string') return text;
-      throw new ProxyError(502, 'bad_response', `${describeLeg('render', instance)} answered ${DETOKENIZE_PATH} without a text.`, { leg: 'render', instance });
-    },
+    decode: decoder(context, rendered, target),
     cancel: (error) => context.cancelLegs(error),
   });
+}
+
+function decoder(context: LegContext, rendered: RenderedRequest, target: LegTarget | undefined): (tokens: readonly number[]) => Promise<string> {
+  return textService({ context, instance: target?.instance ?? rendered.instance, other: rendered.instance, model: rendered.model });
 }
 
 /** An engine without the route is a finding, and the client learns which route it is. */
@@ -140,8 +153,11 @@ async function naming<T>(context: LegContext, path: string, send: () => Promise<
     return await send();
   } catch (error) {
     if (!isMissingRoute(error)) throw error;
-    const failure = missingRouteError(error, path);
-    context.report(missingRouteVerdict(failure));
-    throw failure;
+    throw reported(context, missingRouteError(error, path));
   }
+}
+
+function reported(context: LegContext, failure: ProxyError): ProxyError {
+  context.report(missingRouteVerdict(failure));
+  return failure;
 }

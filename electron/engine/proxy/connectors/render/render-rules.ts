@@ -44,9 +44,10 @@ function asksForReasoning(json: Json): boolean {
 
 const FLAG = 'vLLM needs VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1 for them in recent versions; its Rust frontend has no render route at all';
 
-/** A route that the engine does not have; a model that does not exist has a message of its own. */
+/** A route that the engine does not have (vLLM says so in these words, others say nothing); a missing model has a message of its own. */
 export function isMissingRoute(error: unknown): error is ProxyError {
-  return error instanceof ProxyError && error.code === 'upstream_status' && (error.status === 404 || error.status === 405) && /^(?:not found|method not allowed)$/i.test(error.message);
+  if (!(error instanceof ProxyError) || error.code !== 'upstream_status' || (error.status !== 404 && error.status !== 405)) return false;
+  return /^(?:not found|method not allowed)\.?$/i.test(error.message) || error.message.endsWith(`answered ${error.status}.`);
 }
 
 /** 501 that says which route is missing and what turns it on. */
@@ -68,6 +69,17 @@ export function missingRouteVerdict(error: ProxyError): Verdict {
     title: 'The engine has no render or generate routes',
     message: error.message,
     nextStep: `Start the instance with VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1 (vLLM with /v1/chat/completions/render, derender and /inference/v1/generate), or choose the nixl connector.`,
+    ...(error.instance !== undefined && { instance: error.instance.id }),
+  };
+}
+
+export function notParsedVerdict(error: ProxyError, path: string): Verdict {
+  return {
+    code: 'not_derendered',
+    severity: 'info',
+    title: 'Tokens were decoded without the engine\'s parsers',
+    message: `${error.instance?.name ?? 'The instance'} has no ${path}: the answer is plain text, and reasoning in it is not told apart.`,
+    nextStep: 'Use engines that serve the derender routes if the model reasons or calls tools unasked.',
     ...(error.instance !== undefined && { instance: error.instance.id }),
   };
 }

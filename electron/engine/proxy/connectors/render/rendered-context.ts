@@ -3,6 +3,7 @@ import type { Verdict } from '#shared/findings.ts';
 import { API_PATHS, type LegKind } from '#shared/vocabulary.ts';
 import { BufferedAnswer } from '../../buffered-answer.ts';
 import type { ClientRequest } from '../../client-request.ts';
+import type { Rewrite } from '../../prefill-body.ts';
 import type { ProxyError } from '../../proxy-error.ts';
 import type { Answer, ChooseOptions, LegAnswer, LegContext, LegRequest, LegTarget } from '../connector.ts';
 import type { RenderedRequest } from './rendered-request.ts';
@@ -27,14 +28,14 @@ export class RenderedContext implements LegContext {
   }
 
   call(leg: LegRequest): Promise<LegAnswer> {
-    return this.#inner.call({ path: API_PATHS.generate, ...leg });
+    return this.#inner.call(asGenerate(leg));
   }
 
   async open(leg: LegRequest): Promise<Answer> {
     this.decodeTarget = leg.rank === undefined ? { instance: leg.instance } : { instance: leg.instance, rank: leg.rank };
     if (this.request.isStream) {
       // Read here, so it must come uncompressed.
-      return this.#inner.open({ path: API_PATHS.generate, ...leg, headers: { 'accept-encoding': 'identity', ...leg.headers } });
+      return this.#inner.open({ ...asGenerate(leg), headers: { 'accept-encoding': 'identity', ...leg.headers } });
     }
     this.whole = await this.call(leg);
     return new BufferedAnswer(this.whole.body, this.whole.rawHeaders);
@@ -56,4 +57,10 @@ export class RenderedContext implements LegContext {
   #preferences(kind: LegKind, options: ChooseOptions | undefined): ChooseOptions | undefined {
     return kind === 'prefill' && options?.prefer === undefined ? { ...options, prefer: this.#rendered.instance } : options;
   }
+}
+
+const RENDERED: Rewrite = { field: '(body)', to: 'the token ids and sampling parameters of the render leg' };
+
+function asGenerate(leg: LegRequest): LegRequest {
+  return { path: API_PATHS.generate, ...leg, rewrites: [RENDERED, ...leg.rewrites] };
 }
