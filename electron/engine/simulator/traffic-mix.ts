@@ -117,7 +117,7 @@ export class TrafficMix {
     const conversation = this.#pickConversation();
     conversation.isBusy = true;
     const hasId = this.#flavour.hasConversationIds === true;
-    if (hasId && this.#prng.next() < SHARE.edited) editHistory(conversation.messages);
+    if (hasId && this.#prng.next() < SHARE.edited) editHistory(conversation.messages, this.#prng);
     const question: ChatMessage = { role: 'user', content: this.#text() };
     const messages = [...conversation.messages, question];
     const body = { ...(hasId && { conversation_id: conversation.id }), messages, ...this.#length() };
@@ -186,9 +186,10 @@ export class TrafficMix {
   }
 }
 
-/** The person shortens the last answer before going on: the next prompt does not extend what the engines have. */
-function editHistory(messages: ChatMessage[]): void {
-  const last = messages.at(-1);
-  if (last?.role !== 'assistant') return;
-  messages[messages.length - 1] = { role: 'assistant', content: last.content.slice(0, Math.ceil(last.content.length / 2)) };
+/** The person rewrites the last question or shortens the last answer: the next prompt does not extend what engines have. */
+function editHistory(messages: ChatMessage[], prng: Prng): void {
+  const [question, answer] = messages.slice(-2);
+  if (question?.role !== 'user' || answer?.role !== 'assistant') return;
+  if (prng.next() < 0.5) messages[messages.length - 2] = { role: 'user', content: `Once more: ${question.content}` };
+  else messages[messages.length - 1] = { role: 'assistant', content: answer.content.slice(0, Math.ceil(answer.content.length / 2)) };
 }

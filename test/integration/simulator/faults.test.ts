@@ -44,6 +44,27 @@ describe('faults on demand', () => {
     expect(instance.fault).toBe('none');
   });
 
+  it('error-400: every inference request is refused in the shape of vLLM while health stays good', async () => {
+    await instance.setFault('error-400');
+    for (const [path, body] of [[CHAT, { messages: [] }], [COMPLETIONS, BODY], ['/inference/v1/generate', {}], ['/v1/responses', {}]] as const) {
+      const answer = await send(instance, path, { body });
+      expect(answer.status).toBe(400);
+      expect(json(answer).error).toMatchObject({ type: 'BadRequestError', code: 400 });
+    }
+    expect((await send(instance, '/health')).status).toBe(200);
+    expect((await send(instance, '/tokenize', { body: { prompt: 'a' } })).status).toBe(200);
+    expect(instance.stats().inFlight).toBe(0);
+  });
+
+  it('reset: the connection breaks before any header, with the request received, while health stays good', async () => {
+    await instance.setFault('reset');
+    await expect(send(instance, COMPLETIONS, { body: { ...BODY, stream: true } })).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(instance.received.some((request) => request.path === COMPLETIONS && request.body.length > 0)).toBe(true);
+    expect((await send(instance, '/health')).status).toBe(200);
+    await instance.setFault('none');
+    expect((await send(instance, COMPLETIONS, { body: BODY })).status).toBe(200);
+  });
+
   it('error-500: inference fails in the shape of vLLM while health stays good', async () => {
     await instance.setFault('error-500');
     const answer = await send(instance, CHAT, { body: { messages: [] } });

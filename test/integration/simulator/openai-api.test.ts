@@ -224,6 +224,97 @@ describe('tools', () => {
   });
 });
 
+describe('reasoning', () => {
+  const THINKING = { messages: MESSAGES, chat_template_kwargs: { enable_thinking: true } };
+
+  it('comes before the answer, streamed and whole alike, and is counted', async () => {
+    const whole = json(await send(instance, CHAT, { body: THINKING }));
+    const { reasoning, content } = whole.choices[0].message;
+    expect(reasoning.length).toBeGreaterThan(20);
+    expect(content.length).toBeGreaterThan(20);
+    expect(`${reasoning}${content}`).not.toContain('think>');
+    const thought = whole.usage.completion_tokens_details.reasoning_tokens;
+    expect(thought).toBeGreaterThan(10);
+    expect(thought).toBeLessThan(whole.usage.completion_tokens);
+    const chunks = sseObjects((await send(instance, CHAT, { body: { ...THINKING, stream: true, stream_options: { include_usage: true } } })).text);
+    const usage = chunks.pop()?.usage;
+    expect(usage.completion_tokens_details).toEqual({ reasoning_tokens: thought });
+    const deltas = chunks.slice(1).map((chunk) => chunk.choices[0].delta);
+    expect(deltas.map((delta) => delta.reasoning ?? '').join('')).toBe(reasoning);
+    expect(deltas.map((delta) => delta.content ?? '').join('')).toBe(content);
+    const lastThought = deltas.findLastIndex((delta) => delta.reasoning !== undefined);
+    expect(deltas.findIndex((delta) => delta.content !== undefined && delta.content !== '')).toBeGreaterThan(lastThought);
+  });
+
+  it('cut off leaves no answer, and can be left out', async () => {
+    const cut = json(await send(instance, CHAT, { body: { ...THINKING, max_tokens: 4 } })).choices[0];
+    expect(cut).toMatchObject({ finish_reason: 'length', message: { content: null } });
+    expect(cut.message.reasoning.length).toBeGreaterThan(0);
+    const hidden = json(await send(instance, CHAT, { body: { ...THINKING, include_reasoning: false } })).choices[0].message;
+    expect(hidden.reasoning).toBeNull();
+    expect(hidden.content.length).toBeGreaterThan(20);
+  });
+
+  it('leads to tool calls as well', async () => {
+    const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { a: { type: 'integer' } } } } }];
+    const body = { ...THINKING, tools, tool_choice: 'required' };
+    const whole = json(await send(instance, CHAT, { body })).choices[0];
+    expect(whole).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } });
+    const chunks = sseObjects((await send(instance, CHAT, { body: { ...body, stream: true, stream_interval: 500 } })).text);
+    const deltas = chunks.slice(1).map((chunk) => chunk.choices[0].delta);
+    expect(deltas.map((delta) => delta.reasoning ?? '').join('')).toBe(whole.message.reasoning);
+    const args = deltas.flatMap((delta) => delta.tool_calls ?? []).map((call) => call.function.arguments).join('');
+    expect(args).toBe(whole.message.tool_calls[0].function.arguments);
+  });
+
+  it('of earlier turns is left out of the prompt, so that the next turn does not extend the last', async () => {
+    const asked = { role: 'user', content: 'and then' };
+    const text = 'the answer.';
+    const count = async (content: string): Promise<number> =>
+      json(await send(instance, '/tokenize', { body: { messages: [...MESSAGES, { role: 'assistant', content }, asked] } })).count;
+    expect(await count(`<think>the river is long</think>\n\n${text}`)).toBe(await count(text));
+  });
+});
+
+describe('whole answers', () => {
+  it('carry prompt log probabilities where each API has them', async () => {
+    const chat = json(await send(instance, CHAT, { body: { messages: MESSAGES, max_tokens: 1, prompt_logprobs: 1 } }));
+    expect(chat.prompt_logprobs).toHaveLength(chat.usage.prompt_tokens);
+    expect(chat.prompt_logprobs[0]).toBeNull();
+    const completion = json(await send(instance, COMPLETIONS, { body: { prompt: ['the river', 'a'], max_tokens: 1, prompt_logprobs: 0 } }));
+    expect(completion.choices.map((choice: { prompt_logprobs: unknown[] }) => choice.prompt_logprobs.length)).toEqual([2, 1]);
+    const [token] = Object.values(completion.choices[0].prompt_logprobs[1]) as { rank: number; decoded_token: string }[];
+    expect(token).toMatchObject({ rank: 1, decoded_token: ' river' });
+  });
+
+  it('carry everything of every choice: text, log probabilities, tokens and finish', async () => {
+    const body = { messages: MESSAGES, n: 3, max_tokens: 4, ignore_eos: true, logprobs: true, top_logprobs: 1, return_token_ids: true };
+    const { choices, usage } = json(await send(instance, CHAT, { body }));
+    expect(choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2]);
+    for (const choice of choices) {
+      expect(choice.logprobs.content.map((entry: { token: string }) => entry.token).join('')).toBe(choice.message.content);
+      expect(choice.token_ids).toHaveLength(4);
+      expect(choice.finish_reason).toBe('length');
+    }
+    expect(usage.completion_tokens).toBe(12);
+  });
+});
+
+describe('a patched engine', () => {
+  it('says kv_transfer_params on the last chunk of a stream, an ordinary one nowhere', async () => {
+    const patched = await startSimInstance({ role: 'both', speed: 100, paramsInStream: true });
+    try {
+      const body = { messages: MESSAGES, max_tokens: 2, stream: true, kv_transfer_params: { do_remote_decode: true } };
+      const chunks = sseObjects((await send(patched, CHAT, { body })).text);
+      expect(chunks.filter((chunk) => 'kv_transfer_params' in chunk)).toEqual([chunks.at(-1)]);
+      expect(chunks.at(-1)).toMatchObject({ choices: [{ finish_reason: 'length' }], kv_transfer_params: { do_remote_prefill: true } });
+      expect((await send(instance, CHAT, { body })).text).not.toContain('kv_transfer_params');
+    } finally {
+      await patched.close();
+    }
+  });
+});
+
 describe('refusals', () => {
   const chat = (fields: object): object => ({ messages: MESSAGES, ...fields });
 
@@ -238,6 +329,14 @@ describe('refusals', () => {
     ['a missing prompt', COMPLETIONS, {}, 400, 'BadRequestError', 'Either prompt or prompt_embeds'],
     ['a wrong type', CHAT, chat({ max_tokens: 'many' }), 400, 'Bad Request', 'Input should be a valid integer'],
     ['required tools without tools', CHAT, chat({ tool_choice: 'required' }), 400, 'BadRequestError', '`tools` must be set'],
+    ['top_logprobs without logprobs', CHAT, chat({ top_logprobs: 2 }), 400, 'Bad Request', '`logprobs` must be set to true'],
+    ['negative logprobs', COMPLETIONS, { prompt: 'a', logprobs: -2 }, 400, 'Bad Request', '`logprobs` must be a positive value'],
+    ['prompt_logprobs with stream', CHAT, chat({ prompt_logprobs: 1, stream: true }), 400, 'Bad Request', 'not available when `stream=True`'],
+    ['best_of below n', COMPLETIONS, { prompt: 'a', n: 3, best_of: 2 }, 400, 'BadRequestError', 'best_of must be greater than or equal to n, got n=3 and best_of=2.'],
+    ['several greedy choices', CHAT, chat({ n: 2, temperature: 0 }), 400, 'BadRequestError', 'n must be 1 when using greedy sampling, got 2.'],
+    ['a temperature below zero', CHAT, chat({ temperature: -1 }), 400, 'BadRequestError', 'temperature must be non-negative'],
+    ['a top_p above one', CHAT, chat({ top_p: 1.5 }), 400, 'BadRequestError', 'top_p must be in (0, 1], got 1.5.'],
+    ['n of zero', CHAT, chat({ n: 0 }), 400, 'BadRequestError', 'n must be between 1 and'],
     ['a body that is no object', CHAT, [1], 400, 'Bad Request', 'Input should be a valid dictionary'],
   ])('%s', async (_name, path, body, status, type, message) => {
     const answer = await send(instance, path, { body });

@@ -62,7 +62,64 @@ describe('demo traffic', () => {
   });
 });
 
+describe('demo traffic of a flavour', () => {
+  async function bodies(flavour: object, count: number): Promise<Record<string, unknown>[]> {
+    const instance = await startSimInstance({ role: 'both', speed: 50, keepReceived: 2000 });
+    open.push(instance);
+    const traffic = startTraffic({ baseUrl: instance.url, requestsPerSecond: 300, seed: 5, ...flavour });
+    open.push(traffic);
+    await waitFor('requests', () => traffic.stats().completed >= count, 25_000);
+    expect(traffic.stats().failed).toBe(0);
+    return instance.received.filter(({ body }) => body.length > 0).map(({ body }) => JSON.parse(body.toString()) as Record<string, unknown>);
+  }
+
+  it('has conversations with ids, some streamed, some with an edited history', async () => {
+    const all = await bodies({ hasConversationIds: true }, 250);
+    const turns = new Map<unknown, { role: string; content: string }[][]>();
+    for (const { conversation_id: id, messages } of all) {
+      if (id !== undefined) turns.set(id, [...(turns.get(id) ?? []), messages as { role: string; content: string }[]]);
+    }
+    expect(turns.size).toBeGreaterThan(5);
+    const edits = [...turns.values()].flatMap((list) =>
+      list.slice(1).map((messages, index) => {
+        const last = list[index] ?? [];
+        return messages.length > last.length && last.every(({ content }, at) => messages[at]?.content === content);
+      }),
+    );
+    expect(edits.filter(Boolean).length).toBeGreaterThan(edits.length / 2);
+    expect(edits).toContain(false);
+    const streams = all.filter(({ conversation_id: id }) => id !== undefined).map(({ stream }) => stream === true);
+    expect(new Set(streams)).toEqual(new Set([true, false]));
+  });
+
+  it('has one to three media items of every kind', async () => {
+    const all = await bodies({ hasMedia: true }, 200);
+    const parts = all.map(({ messages }) =>
+      ((messages ?? []) as { content: unknown }[]).flatMap(({ content }) => (Array.isArray(content) ? (content as { type: string }[]).filter(({ type }) => type !== 'text') : [])),
+    );
+    const counts = new Set(parts.map((list) => list.length));
+    expect([...counts].toSorted()).toEqual([0, 1, 2, 3]);
+    expect(new Set(parts.flat().map(({ type }) => type))).toEqual(new Set(['image_url', 'audio_url', 'input_audio', 'video_url']));
+    expect(all.every(({ conversation_id: id }) => id === undefined)).toBe(true);
+  });
+});
+
 describe('a cluster', () => {
+  it('starts anew at the same addresses with other flags', async () => {
+    const cluster = await startSimCluster({ encode: 1, prefill: 1, decode: 1, speed: 100, dpSize: 2 });
+    open.push(cluster);
+    const before = cluster.instances.map(({ url, kvEvents, engineId, name }) => ({ url, kvEvents, engineId, name }));
+    await cluster.restart((role) => (role === 'encode' ? {} : { transfer: 'mooncake' }));
+    expect(cluster.instances.map(({ url, kvEvents, name }) => ({ url, kvEvents, name }))).toEqual(before.map(({ url, kvEvents, name }) => ({ url, kvEvents, name })));
+    const [encoder, prefill, decode] = cluster.instances;
+    if (encoder === undefined || prefill === undefined || decode === undefined) throw new Error('three instances were asked for');
+    expect(encoder.engineId).toBeUndefined();
+    expect(prefill.engineId).not.toBe(before[1]?.engineId);
+    expect(prefill.bootstrapUrl).toBe(`http://127.0.0.1:${cluster.bootstrapPortOf(prefill)}`);
+    expect(cluster.bootstrapPortOf(decode)).toBeUndefined();
+    expect((await send(decode, COMPLETIONS, { body: { prompt: 'the', max_tokens: 1 } })).status).toBe(200);
+  });
+
   it('has the instances asked for, findable by url', async () => {
     const cluster = await startSimCluster({ encode: 1, prefill: 1, decode: 2, speed: 100 });
     open.push(cluster);
