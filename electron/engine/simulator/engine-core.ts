@@ -245,7 +245,9 @@ export class EngineCore {
     sequence.computed += tokens;
     if (sequence.computed < sequence.tokens.length) return;
     const { spec } = sequence;
-    const token = sequence.isGarbage ? NOISE_TOKEN : spec.plan.tokenAt(sequence.outputLength);
+    const planned = spec.plan.tokenAt(sequence.outputLength);
+    // Noise ends where the answer would have, so that one wrong load does not occupy the engine up to the model's limit.
+    const token = sequence.isGarbage && planned !== EOS_TOKEN ? NOISE_TOKEN : planned;
     sequence.tokens.push(token);
     if (this.#metrics !== undefined) recordToken(sequence, this.#metrics);
     const end = this.#endAfter(sequence, token);

@@ -191,6 +191,20 @@ describe('Mooncake', () => {
     await waitFor('D is free', () => isFree(d));
   });
 
+  it('a prefill that is aborted keeps nothing, and D does not learn of it', async () => {
+    const [p, d] = [await start('prefill', { speed: 1, timing: { prefillBaseMs: 60_000 } }), await start('decode')];
+    const [leaveP, leaveD] = [new AbortController(), new AbortController()];
+    decode(d, await referenceTo(p), { signal: leaveD.signal }).catch(() => {});
+    prefill(p, { signal: leaveP.signal }).catch(() => {});
+    await waitFor('both are under way', () => d.stats().loading === 1 && p.stats().running === 1);
+    leaveP.abort();
+    await waitFor('P is free', () => isFree(p));
+    expect([p.stats().leases, d.stats().loading]).toEqual([0, 1]);
+    leaveD.abort();
+    await waitFor('D is free', () => isFree(d));
+    expect(d.stats()).toMatchObject({ loading: 0, aborted: 1 });
+  });
+
   it('an incomplete reference waits without end, and a transfer id used twice waits for a second KV', async () => {
     const [p, d] = [await start('prefill'), await start('decode', { transferTimeoutMs: 80 })];
     const reference = await referenceTo(p);

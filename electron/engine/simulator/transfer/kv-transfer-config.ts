@@ -52,9 +52,15 @@ export function kvTransferConfig(options: ResolvedSimOptions, engineId: string, 
   return {
     kv_connector: CONNECTORS[options.transfer],
     engine_id: engineId,
+    kv_buffer_device: 'cuda',
     kv_role: options.kvRole,
+    kv_rank: null,
+    kv_parallel_size: 1,
+    kv_ip: '127.0.0.1',
+    kv_port: 14579,
     kv_load_failure_policy: options.kvLoadFailurePolicy,
     kv_connector_extra_config: extraConfig(options, ports),
+    kv_connector_module_path: null,
   };
 }
 
