@@ -257,6 +257,21 @@ test.each(['READ', 'WRITE'] as const)('%s: after a failed decode the pair runs a
   expect(cluster.harness.tracer.last).toMatchObject({ retries: 1, verdicts: [] });
 });
 
+test('WRITE: a prefill that still runs when its decode fails is cancelled, and the next try is not', async () => {
+  await using cluster = await startCluster();
+  cluster.decode.script = json({ error: { message: 'engine died' } }, 500);
+  cluster.prefill.script = (res, request, index) => (index === 0 ? undefined : prefillAnswer()(res, request, index));
+  const other = await cluster.addEngine('D', async (res, request, index) => {
+    await until(() => cluster.prefill.received[0]?.isAborted);
+    await events(ANSWER)(res, request, index);
+  });
+  expect(await (await ask(cluster)).text()).toBe(ANSWER.join(''));
+  expect(other.received.length).toBe(1);
+  await until(() => cluster.harness.tracer.last.state);
+  expect(cluster.harness.tracer.last).toMatchObject({ state: 'ok', retries: 1, verdicts: [] });
+  expect(cluster.harness.tracer.last.legs.map(({ outcome }) => outcome)).toEqual(['aborted', 'error', 'ok', 'ok']);
+});
+
 test('WRITE: a prefill that fails when decode answers already does not cost the client its answer', async () => {
   await using cluster = await startCluster();
   const gate = startGate();

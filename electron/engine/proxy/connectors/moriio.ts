@@ -1,22 +1,24 @@
 /**
  * MoRIIO (vLLM on ROCm, MoRIIOConnector): engines register at a ZeroMQ socket of the proxy and join the fleet by
  * themselves; a pair is told about each other in the request id (since 2026-04-23) or in the parameters.
- * What is where: message.ts reads registrations, registry.ts keeps them, handoff.ts runs a request, status.ts shows.
+ * What is where: message.ts reads registrations, registry.ts keeps them, pair.ts and handoff.ts run a
+ * request, whole.ts one without handoff, status.ts shows.
  *
  * Invariants: the socket is bound exactly while the protocol is in force; requests that run when it stops being so
  * work on, as they need nothing of it. A malformed message is counted and shown, never fatal.
  */
-import type { Instance } from '../../fleet/instance.ts';
-import type { LegKind } from '#shared/vocabulary.ts';
 import type { ConnectorStatus } from '#shared/protocol.ts';
+import type { LegKind } from '#shared/vocabulary.ts';
+import type { Instance } from '../../fleet/instance.ts';
 import type { Answer, Connector, ConnectorServices, LegContext } from './connector.ts';
-import { runPair, runWhole } from './moriio/handoff.ts';
+import { runPair } from './moriio/handoff.ts';
 import { readMessage } from './moriio/message.ts';
 import { Refusals } from './moriio/refusals.ts';
 import { RegistrationSocket } from './moriio/registration-socket.ts';
 import { Registry } from './moriio/registry.ts';
 import { moriioStatus } from './moriio/status.ts';
 import { malformedMessage, p2pNccl } from './moriio/verdicts.ts';
+import { runWhole } from './moriio/whole.ts';
 import { reasonAgainstPull } from './nixl-pull.ts';
 
 export interface MoriioTiming {
