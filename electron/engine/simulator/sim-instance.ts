@@ -1,5 +1,5 @@
 /**
- * One simulated engine endpoint: a real HTTP server, real ZMQ sockets and a NIXL side channel, behaving like vLLM as far as
+ * One simulated engine endpoint: a real HTTP server, real ZMQ sockets and side channels to its peers, behaving like vLLM as far as
  * a proxy and a dashboard can see. The rest of pdscope cannot tell it from the real thing except by its mark.
  */
 import type { KvEventsConfig } from '#shared/instance.ts';
@@ -102,8 +102,13 @@ async function openPeerPorts({ transfer, host, peerPort, dpSize }: ResolvedSimOp
   if (transfer === 'none') return [];
   const first = await openSideChannels(host, peerPort, dpSize);
   if (transfer !== 'moriio') return first.map((channel) => [channel]);
-  const second = await openSideChannels(host, 0, dpSize);
-  return first.map((channel, rank) => [channel, ...second.slice(rank, rank + 1)]);
+  try {
+    const second = await openSideChannels(host, 0, dpSize);
+    return first.map((channel, rank) => [channel, ...second.slice(rank, rank + 1)]);
+  } catch (error) {
+    await closeSideChannels([first]);
+    throw error;
+  }
 }
 
 class RunningSimInstance implements SimInstance {
@@ -226,12 +231,12 @@ class RunningSimInstance implements SimInstance {
 
   /** The engine is dead: the API server says so for a moment, then its process ends. */
   exitSoon(): void {
-    const { death } = this;
+    const life = this.#life;
     const exit = (): void => {
       void this.#inTurn(async () => {
-        if (this.death !== death) return;
+        if (this.#life !== life) return;
         await this.#front.refuse();
-        await this.#life.close();
+        await life.close();
       });
     };
     setTimeout(exit, EXIT_AFTER_MS).unref();
