@@ -32,6 +32,8 @@ export interface StringField<Row> extends FieldBase {
 export interface EnumField<Row> extends FieldBase {
   readonly type: 'enum';
   readonly values: readonly string[];
+  /** Read aloud with its noun, because other fields have the same words. Default false. */
+  readonly isNamed?: boolean;
   readonly get: (row: Row) => string | readonly string[] | undefined;
 }
 

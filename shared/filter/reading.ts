@@ -14,8 +14,8 @@ export function readFieldTerm<Row>(
   if (term.op !== ':') return `${says} ${comparisonWords(field, term.op, term.isNegated)} ${values}`;
   switch (field.type) {
     case 'enum':
-      // A closed set speaks for itself: "decode", not "role decode".
-      return term.isNegated ? `not ${values}` : values;
+      // A closed set mostly speaks for itself: "decode", not "role decode".
+      return `${term.isNegated ? 'not ' : ''}${field.isNamed === true ? `${says} ` : ''}${values}`;
     case 'boolean':
       return (values === 'yes') === term.isNegated ? `not ${says}` : says;
     case 'string': {

@@ -32,7 +32,7 @@ async function show(url: Parameters<typeof setUrlState>[0] = {}, page = samplePa
 
 /** Titles of the rows, top down. */
 function titles(page: Mounted): readonly string[] {
-  return [...page.root.querySelectorAll('table[aria-label="Findings"] tbody th')].map((cell) => cell.textContent ?? '');
+  return [...page.root.querySelectorAll('table[aria-label="Findings"] tbody th > span:first-child')].map((cell) => cell.textContent ?? '');
 }
 
 const listings = (transport: FakeTransport): number => transport.calls.filter(({ name }) => name === 'findings.list').length;

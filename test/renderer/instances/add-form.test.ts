@@ -13,6 +13,13 @@ describe('readFields', () => {
     });
   });
 
+  it('sends a rank count that was given, and a bootstrap port only for what prefills', () => {
+    const fields = { ...EMPTY_FIELDS, url: 'h:1', dpSize: 4, bootstrapPort: 9001 } as const;
+    expect(readFields(fields)).toEqual({ isValid: true, spec: { role: 'prefill', url: 'h:1', dpSize: 4, bootstrapPort: 9001 } });
+    expect(readFields({ ...fields, role: 'decode' })).toEqual({ isValid: true, spec: { role: 'decode', url: 'h:1', dpSize: 4 } });
+    expect(readFields({ ...fields, bootstrapPort: 70_000 })).toMatchObject({ isValid: false, problems: { bootstrapPort: expect.any(String) as string } });
+  });
+
   it('names the field that is wrong', () => {
     expect(readFields(EMPTY_FIELDS)).toEqual({ isValid: false, problems: { url: 'Enter host:port or http(s)://host:port.' } });
     expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', endpoint: 'h:5557' })).toEqual({ isValid: false, problems: { endpoint: 'must start with tcp://, ipc:// or inproc://' } });

@@ -4,6 +4,7 @@ import type { EngineState } from '#shared/state.ts';
 import { OverviewView } from '../../../renderer/src/features/overview/overview-view.tsx';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleFinding, samplePage } from '../fixtures/sample-findings.ts';
 import { sampleSeries } from '../fixtures/sample-series.ts';
 import { NOW, sampleInstance, sampleState } from '../fixtures/sample-state.ts';
 
@@ -55,6 +56,24 @@ describe('OverviewView', () => {
     expect(text).toContain('draining, 6 left');
     expect(text).toMatch(/✕ down 12.s/);
     expect(text).toContain('▲ 23 missed');
+  });
+
+  it('shows the worst open findings with their newest evidence, and the way to the rest', async () => {
+    const page = samplePage();
+    const many = { ...page, findings: [...page.findings, ...[1, 2, 3].map((n) => sampleFinding({ id: `more${n}`, severity: 'info', title: `More ${n}` }))] };
+    const transport = new FakeTransport();
+    const state = sampleState();
+    transport.answer('series.query', (input) => sampleSeries(state, input, NOW));
+    transport.answer('findings.list', () => many);
+    await using mounted = await mount(<OverviewView />, transport);
+    await act(async () => transport.snapshot('state', { state }));
+    await mounted.until(() => mounted.text().includes('Open findings · 6'));
+    const rows = [...mounted.find('table', 'Open findings').querySelectorAll('tr')];
+    expect(rows).toHaveLength(5);
+    expect(rows[1]?.textContent).toContain('✕ errorPrefill handed over nothing P0 · nixl · 31×kv_transfer_params is null; decode computes 4,982 tokens again');
+    expect(mounted.find('a', '1 more').getAttribute('href')).toBe('#/findings');
+    await act(async () => rows[0]?.querySelector('a')?.click());
+    expect(globalThis.location.hash).toBe('#/findings?sel=hang');
   });
 
   it('tells what to do when there is no instance', async () => {

@@ -1,6 +1,7 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PdscopeError } from '#shared/errors.ts';
+import type { InstanceId } from '#shared/ids.ts';
 import type { RequestRow } from '#shared/request.ts';
 import { usePins } from '../../../renderer/src/features/requests/pins.ts';
 import { RequestsView } from '../../../renderer/src/features/requests/requests-view.tsx';
@@ -8,9 +9,10 @@ import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleVerdict } from '../fixtures/sample-findings.ts';
 import { sampleState } from '../fixtures/sample-state.ts';
 import { withLayout } from '../table/layout.ts';
-import { failedRow, sampleDetail, sampleRow } from './sample-requests.ts';
+import { failedRow, sampleDetail, sampleEncodeLegs, sampleRow } from './sample-requests.ts';
 
 const rowsTo = (last: number): readonly RequestRow[] => Array.from({ length: last }, (_, index) => (index + 1 === 4 ? failedRow(4) : sampleRow(index + 1)));
 const counters = (kept: number, matching = kept) => ({ total: kept + 7, kept, evicted: 7, dropped: 0, matching });
@@ -140,5 +142,46 @@ describe('RequestsView', () => {
     await act(async () => setUrlState({ selection: 'r99' }));
     await page.until(() => page.root.querySelector('[role="alert"]') !== null);
     expect(page.root.querySelector('[role="alert"]')?.textContent).toBe('✕ Request is no longer kept.');
+  });
+
+  it('marks a row with its worst verdict, and shows each verdict at its hop', async () => {
+    const verdicts = [sampleVerdict(), sampleVerdict({ code: 'no_tp_size', severity: 'error', title: 'No tp_size', hop: 'proxy->decode', instance: 'd2' as InstanceId, effect: 'hangs', isBlocked: true })];
+    const rows = [sampleRow(1), sampleRow(2, { findings: { count: 2, worst: 'error' } })];
+    const { page, transport } = await show(rows);
+    await using _ = page;
+    expect(page.root.querySelector('[data-row-id="r2"]')?.textContent).toContain('✕ error 2');
+    transport.answer('requests.get', () => sampleDetail(sampleRow(2), { verdicts }));
+    await act(async () => setUrlState({ selection: 'r2' }));
+    await page.until(() => page.root.querySelector('[aria-label="Findings on this request"]') !== null);
+    const all = [...page.root.querySelectorAll('[aria-label="Findings on this request"] li')].map((item) => item.textContent ?? '');
+    expect(all[0]).toMatch(/^✕ error.*No tp_size proxy->decode · D2 · hangs the engine · leg held back/);
+    expect(all[1]).toContain('Next step: Start P0 with a transfer configuration.');
+    await act(async () => setUrlState({ tab: 'hops' }));
+    await page.until(() => page.text().includes('on no recorded leg'));
+    expect(page.root.querySelector('[aria-label="Findings on the prefill leg"]')?.textContent).toContain('Prefill handed over nothing');
+    expect(page.root.querySelector('[aria-label="Findings on no recorded leg"]')?.textContent).toContain('No tp_size');
+  });
+
+  it('says what a forwarded request asked for', async () => {
+    const forwarded = sampleRow(3, { api: 'forward', path: '/v1/embeddings', isStream: false, route: [{ kind: 'forward', instance: 'd0' as InstanceId, name: 'D0' }], phases: [] });
+    const { page } = await show([forwarded]);
+    await using _ = page;
+    await act(async () => setUrlState({ selection: 'r3', tab: 'hops' }));
+    await page.until(() => page.text().includes('/v1/embeddings'));
+  });
+
+  it('folds dozens of encode legs into one line per tab', async () => {
+    const row = sampleRow(2);
+    const { page, transport } = await show([row]);
+    await using _ = page;
+    const detail = sampleDetail(row);
+    transport.answer('requests.get', () => ({ ...detail, legs: [...sampleEncodeLegs(24), ...detail.legs] }));
+    await act(async () => setUrlState({ selection: 'r2', tab: 'hops' }));
+    await page.until(() => page.text().includes('24 encode legs: 21 ok, 3 error; 12.0 to 34.0 ms'));
+    expect(page.text()).toContain('pdscope → E0 ×12, E1 ×12');
+    expect(page.text()).toContain('E1 ✕ 500 error, sent at 3.4 ms, took 15.0 ms: encoder out of memory');
+    await act(async () => setUrlState({ tab: '' }));
+    await page.click('button', 'a lane for each of the 24 encode legs');
+    await page.until(() => page.text().includes('one lane for the 24 encode legs'));
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { axisTicks, lastMoment, layoutWaterfall, placeLabels } from '../../../renderer/src/features/requests/detail/waterfall-layout.ts';
-import { failedRow, sampleDetail, sampleLeg, sampleRow } from './sample-requests.ts';
+import { failedRow, sampleDetail, sampleEncodeLegs, sampleLeg, sampleRow } from './sample-requests.ts';
 
 describe('layoutWaterfall', () => {
   it('draws each phase in the lane of the leg that ran it, bounded ones hatched', () => {
@@ -46,6 +46,28 @@ describe('layoutWaterfall', () => {
     const prefill = sampleLeg(sampleRow(1), 'prefill', { firstByteMs: 40, endMs: 90 });
     const { lanes } = layoutWaterfall(sampleDetail(row, { legs: [prefill] }));
     expect(lanes[2]?.bars.map((bar) => [bar.look, bar.startMs, bar.endMs])).toEqual([['leg', 4, 90], ['prefill', 40, 90]]);
+  });
+
+  it('lets legs that ran at once overlap, each in its own lane with its rank', () => {
+    const row = { ...sampleRow(1), phases: [] };
+    const legs = [sampleLeg(row, 'prefill', { sentMs: 2, firstByteMs: 90, endMs: 91, rank: 1 }), sampleLeg(row, 'decode', { sentMs: 2.5, firstByteMs: 100, endMs: 300, rank: 0 })];
+    const { lanes } = layoutWaterfall(sampleDetail(row, { legs }));
+    expect(lanes.slice(2).map((lane) => [lane.name, lane.bars[0]?.startMs, lane.bars[0]?.endMs])).toEqual([['P1/1', 2, 91], ['D1/0', 2.5, 300]]);
+  });
+
+  it('gives many encode legs one lane, and each its own when asked', () => {
+    const row = sampleRow(2);
+    const base = sampleDetail(row);
+    const detail = { ...base, legs: [...sampleEncodeLegs(24), ...base.legs] };
+    const grouped = layoutWaterfall(detail);
+    expect(grouped.groupedLegs).toBe(24);
+    expect(grouped.lanes.map((lane) => lane.name)).toEqual(['client', 'pdscope', 'E0, E1', 'P0', 'D2']);
+    expect(grouped.lanes[2]).toMatchObject({ sub: '24 encode legs, 12.0 to 34.0 ms, 3 failed', isFailed: true, bars: [] });
+    expect(grouped.lanes[2]?.group?.map((bar) => bar.look).filter((look) => look === 'failed')).toHaveLength(3);
+    const each = layoutWaterfall(detail, undefined, true);
+    expect(each.lanes).toHaveLength(2 + 24 + 2);
+    expect(each.lanes[2]?.bars.map((bar) => bar.look)).toEqual(['leg', 'encode']);
+    expect(layoutWaterfall({ ...base, legs: [...sampleEncodeLegs(3), ...base.legs] }).groupedLegs).toBe(0);
   });
 
   it('takes a common end for two requests', () => {

@@ -1,5 +1,9 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { InstanceId } from '#shared/ids.ts';
+import { CONNECTORS } from '#shared/vocabulary.ts';
+import { listCommands, useCommandStore } from '../../../renderer/src/shell/commands.ts';
+import { answerWords } from '../../../renderer/src/shell/shell-commands.tsx';
 import { keyNames } from '../../../renderer/src/shell/hotkeys.tsx';
 import { Shell } from '../../../renderer/src/shell/shell.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
@@ -47,6 +51,36 @@ describe('Shell', () => {
     const { page: other } = await show(real);
     await using __ = other;
     expect(other.text()).not.toContain('Simulated cluster');
+  });
+
+  it.each([
+    [{ info: 4, warning: 0, error: 0 }, 'Findings'],
+    [{ info: 0, warning: 3, error: 0 }, 'Findings▲ 3'],
+    [{ info: 1, warning: 3, error: 2 }, 'Findings✕ 5'],
+  ])('counts open errors and warnings in the rail, with the shape of the worst: %o', async (open, expected) => {
+    const { page } = await show(sampleState({ findings: { open, dismissed: 2, evicted: 0, revision: 1 } }));
+    await using _ = page;
+    expect(page.root.querySelector('a[href="#/findings"]')?.textContent).toBe(expected);
+  });
+
+  it('has a command for every connector, and for the profiler of all and of each instance', async () => {
+    const { page, transport } = await show();
+    await using _ = page;
+    const commands = listCommands(useCommandStore.getState().sources);
+    expect(commands.filter(({ id }) => id.startsWith('connector.set.')).map(({ title }) => title)).toEqual(CONNECTORS.map((name) => `Set connector: ${name}`));
+    expect(CONNECTORS).toHaveLength(8);
+    expect(commands.filter(({ id }) => id.startsWith('profile.start.')).map(({ title }) => title)).toEqual(
+      ['all instances', 'E0', 'P0', 'P1', 'D0', 'D1', 'D2'].map((name) => `Start profiling: ${name}`),
+    );
+    transport.answer('profile.stop', () => ({ answers: [] }));
+    await act(async () => commands.find(({ id }) => id === 'profile.stop.d0')?.run());
+    expect(transport.calls.at(-1)).toEqual({ name: 'profile.stop', input: { ids: ['d0'] } });
+  });
+
+  it('sums up what instances said to the profiler', () => {
+    const answer = { instance: 'p0' as InstanceId, name: 'P0', url: 'http://p0' };
+    expect(answerWords([{ ...answer, outcome: 'ok' }, { ...answer, name: 'D1', outcome: 'failed', message: 'connect ECONNREFUSED' }])).toBe('1 of 2 ok; D1 failed: connect ECONNREFUSED');
+    expect(answerWords([])).toBe('There is no instance to ask.');
   });
 
   it('changes the view by number key, except while typing', async () => {

@@ -1,9 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compileFilter } from '#shared/filter/compile.ts';
+import { FINDING_FILTER_FIELDS } from '#shared/filter/finding-fields.ts';
 import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
 import { REQUEST_FILTER_FIELDS } from '#shared/filter/request-fields.ts';
-import type { InstanceId } from '#shared/ids.ts';
+import type { Finding } from '#shared/findings.ts';
+import type { InstanceId, RecordId } from '#shared/ids.ts';
 import type { KvRow } from '#shared/kv.ts';
 import type { RequestRow } from '#shared/request.ts';
 import { kvRow, requestRow } from './rows.ts';
@@ -30,6 +32,68 @@ function matchesRow(text: string, row: RequestRow): boolean {
   const filter = compileFilter(text, REQUEST_FILTER_FIELDS);
   return filter.ok && filter.matches(row);
 }
+
+describe('compileFilter on what protocols add to requests', () => {
+  const route = [
+    { kind: 'prefill' as const, instance: 'p0' as InstanceId, name: 'P0', rank: 1 },
+    { kind: 'decode' as const, instance: 'd0' as InstanceId, name: 'D0', rank: 3 },
+  ];
+  it.each([
+    ['finding:error', { findings: { count: 2, worst: 'error' } }, true],
+    ['finding:warning', { findings: { count: 2, worst: 'error' } }, false],
+    ['finding:error', {}, false],
+    ['findings>0', { findings: { count: 1, worst: 'info' } }, true],
+    ['findings>0', {}, false],
+    ['findings:0', {}, true],
+    ['rank:3', { route }, true],
+    ['rank:2', { route }, false],
+    ['rank:0', {}, false],
+    ['rank:*', { route }, true],
+    ['-rank:*', {}, true],
+    ['api:forward path:embeddings', { api: 'forward', path: '/v1/embeddings' }, true],
+    ['api:forward', {}, false],
+    ['role:forward', { route: [{ kind: 'forward', instance: 'd0' as InstanceId, name: 'D0' }] }, true],
+  ] satisfies readonly (readonly [string, Partial<RequestRow>, boolean])[])('%s on %o: %s', (text, overrides, expected) => {
+    expect(requestMatches(text, overrides)).toBe(expected);
+  });
+
+  it('reads them aloud', () => {
+    const filter = compileFilter('finding:error rank:1', REQUEST_FILTER_FIELDS);
+    expect(filter.ok && filter.reading).toBe('worst finding error, rank 1');
+  });
+});
+
+describe('compileFilter on findings', () => {
+  const finding: Finding = {
+    id: 'x', code: 'null_params', severity: 'warning', title: 'Prefill handed over nothing', nextStep: 'Start P0 otherwise.', instance: 'p0' as InstanceId, instanceName: 'P0',
+    connector: 'nixl', firstAtUnixMs: 1, lastAtUnixMs: 2, count: 31, blocked: 0, isDismissed: false,
+    evidence: [{ atUnixMs: 2, message: 'computes 4,982 tokens again', hop: 'prefill->proxy', request: { id: 'r7' as RecordId, n: 7, requestId: 'chatcmpl-7f3a' } }],
+  };
+  it.each([
+    ['severity:warning,error', true],
+    ['severity:error', false],
+    ['instance:p0 connector:nixl', true],
+    ['instance:P', false],
+    ['code:null', true],
+    ['count>30 blocked:0', true],
+    ['hop:prefill->proxy', true],
+    ['hop:proxy->decode', false],
+    ['dismissed:no', true],
+    ['effect:*', false],
+    ['handed', true],
+    ['7f3a', true],
+    ['"tokens again"', true],
+    ['nothing-of-the-kind', false],
+  ])('%s: %s', (text, expected) => {
+    const filter = compileFilter(text, FINDING_FILTER_FIELDS);
+    expect(filter.ok && filter.matches(finding)).toBe(expected);
+  });
+
+  it('takes no word for a severity that is none', () => {
+    const filter = compileFilter('severity:fatal', FINDING_FILTER_FIELDS);
+    expect(filter).toMatchObject({ ok: false, error: expect.stringContaining('severity is one of info, warning, error') as string });
+  });
+});
 
 describe('compileFilter on requests', () => {
   it.each([

@@ -42,7 +42,7 @@ export function FindingList({ findings, selection, onSelect, onMove, nowUnixMs, 
           <tr>
             <th scope="col">severity</th>
             <th scope="col" className={classes.wide}>finding</th>
-            <th scope="col">instance</th>
+            <th scope="col" className={classes.optional}>instance</th>
             <th scope="col" className={classes.optional} title="P/D protocol in use when it was seen">connector</th>
             <th scope="col" className={classes.right} title="How often it was seen">count</th>
             <th scope="col" className={classes.right} title="Legs held back because of it">blocked</th>
@@ -67,8 +67,10 @@ export function FindingList({ findings, selection, onSelect, onMove, nowUnixMs, 
                   </button>
                   {finding.isDismissed && <span className={classes.dim}> dismissed</span>}
                 </span>
+                {/* Stands in for two columns where the list is narrow. */}
+                <span className={classes.subline}>{aboutWords(finding)}</span>
               </th>
-              <td>{finding.instanceName ?? finding.instance ?? <span className={classes.dim}>{ABSENT}</span>}</td>
+              <td className={classes.optional}>{finding.instanceName ?? finding.instance ?? <span className={classes.dim}>{ABSENT}</span>}</td>
               <td className={classes.optional}>{finding.connector ?? <span className={classes.dim}>{ABSENT}</span>}</td>
               <td className={classes.right}>{formatInteger(finding.count)}</td>
               <td className={classes.right}>{finding.blocked === 0 ? <span className={classes.dim}>0</span> : formatInteger(finding.blocked)}</td>
@@ -79,4 +81,9 @@ export function FindingList({ findings, selection, onSelect, onMove, nowUnixMs, 
       </table>
     </div>
   );
+}
+
+/** `D1 · nixl`; what it is not about is left out. */
+function aboutWords({ instanceName, instance, connector }: Finding): string {
+  return [instanceName ?? instance, connector].filter((part) => part !== undefined).join(' · ') || 'the whole fleet';
 }
