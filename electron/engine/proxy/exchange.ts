@@ -210,9 +210,13 @@ export class Exchange implements LegContext, LegOwner {
     for (const verdict of this.#options.linter.answered(this.#lint, request, facts)) this.report(verdict);
   }
 
-  #headersOf({ rank }: LegRequest): LegHeaders {
+  #headersOf({ kind, rank }: LegRequest): LegHeaders {
     const { headers } = this.#options;
-    return rank === undefined ? headers : { ...headers, [RANK_HEADER]: String(rank) };
+    if (rank !== undefined) return { ...headers, [RANK_HEADER]: String(rank) };
+    if (kind !== 'encode' || headers[RANK_HEADER] === undefined) return headers;
+    // The client pinned a rank of those who serve its request; an encode instance may not have it, and would answer 400.
+    const { [RANK_HEADER]: _pinned, ...others } = headers;
+    return others;
   }
 
   /**

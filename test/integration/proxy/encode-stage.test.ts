@@ -190,6 +190,14 @@ describe('failures', () => {
   });
 });
 
+test('a rank that the client pinned concerns those who serve the request', async () => {
+  const e = await upstream(DONE);
+  const { h, p, d } = await cluster([e.origin]);
+  expect((await chat(h, MEDIA, { 'x-data-parallel-rank': '3', 'x-session-id': 's' })).status).toBe(200);
+  const pins = [e, p, d].map(({ received }) => [received[0]?.headers['x-data-parallel-rank'], received[0]?.headers['x-session-id']]);
+  expect(pins).toEqual([[undefined, 's'], ['3', 's'], ['3', 's']]);
+});
+
 test('once per request, not again when prefill and decode are repeated', async () => {
   const e = await upstream(DONE);
   const broken = await upstream(json({ error: { message: 'oops' } }, 500));

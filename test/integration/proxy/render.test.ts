@@ -97,6 +97,10 @@ interface Collected {
   readonly isDone: boolean;
 }
 
+function expectCounted(fleet: SimFleet, events: number): void {
+  expect(fleet.tracer.last.events).toBe(events);
+}
+
 /** Reads a stream as a client does. */
 async function stream(fleet: SimFleet, connector: 'render' | 'nixl', { path, body }: { readonly path: string; readonly body: object }): Promise<Collected> {
   await fleet.proxy.setConnector(connector);
@@ -122,6 +126,7 @@ async function stream(fleet: SimFleet, connector: 'render' | 'nixl', { path, bod
     }
     usage = chunk.usage ?? usage;
   }
+  if (connector === 'render') expectCounted(fleet, payloads.length);
   return { texts, finish, usage: usage && { prompt: usage.prompt_tokens, completion: usage.completion_tokens }, toolCalls: toolCalls.replaceAll('""', ''), isDone: payloads.at(-1) === '[DONE]' };
 }
 
@@ -153,6 +158,10 @@ test('rendered once, on the prefill instance; legs carry token ids and the param
   expect(fleet.tracer.last.legs.map(({ init, outcome }) => [init.kind, outcome])).toEqual([['render', 'ok'], ['prefill', 'ok'], ['decode', 'ok']]);
   expect(fleet.instances.map(({ served, failed }) => [served, failed])).toEqual([[2, 0], [1, 0]]);
   expect(fleet.tracer.last.verdicts).toEqual([]);
+  const facts = new Map(fleet.proxy.connectorStatus().facts.map(({ title, value }) => [title, value]));
+  expect(facts.get('Requests rendered')).toBe(1);
+  expect(facts.get('Streams decoded')).toBe(1);
+  expect(facts.get('Calls of /detokenize')).toBe(asked[1]?.filter((path) => path === '/detokenize').length);
   const [, prefill, decode] = fleet.tracer.last.legs;
   expect(decode?.init.rewrites.map(({ field }) => field)).toEqual(['(body)', 'kv_transfer_params']);
   const sent = JSON.parse(String(decode?.init.body)) as { token_ids: readonly number[]; request_id?: string; sampling_params: { max_tokens: number; extra_args: { kv_transfer_params: Json } } };

@@ -22,7 +22,25 @@ import { renderedRequest, type RenderedRequest } from './render/rendered-request
 import { textService } from './render/text-service.ts';
 import { TextStream } from './render/text-stream.ts';
 
+/** Since the engine started. */
+interface Counts {
+  rendered: number;
+  /** Sent to decode as they were. */
+  unrendered: number;
+  /** Streams whose text is decoded as it comes. */
+  streams: number;
+  decodeCalls: number;
+  decodedTokens: number;
+}
+
+/** One try of one request. */
+interface Run {
+  readonly context: LegContext;
+  readonly counts: Counts;
+}
+
 export function createRender({ fleet }: ConnectorServices): Connector {
+  const counts: Counts = { rendered: 0, unrendered: 0, streams: 0, decodeCalls: 0, decodedTokens: 0 };
   return {
     name: 'render',
     legs: ['prefill', 'decode'],
@@ -31,12 +49,18 @@ export function createRender({ fleet }: ConnectorServices): Connector {
       kind === 'render' && instance.role === 'decode' && fleet.list().some(({ role }) => role === 'prefill' || role === 'both')
         ? 'prefill instances render'
         : undefined,
-    run: (context) => (context.request.api === 'generate' ? runNixl(context) : runRendered(context)),
+    run: (context) => (context.request.api === 'generate' ? runNixl(context) : runRendered({ context, counts })),
     status: () => ({
       connector: 'render',
       summary: 'The prompt is rendered to token ids once; prefill and decode are driven with them (NIXL pull), and tokens become text again.',
       notices: NOTICES,
-      facts: [],
+      facts: [
+        { title: 'Requests rendered', value: counts.rendered },
+        { title: 'Requests sent unrendered', value: counts.unrendered },
+        { title: 'Streams decoded', value: counts.streams },
+        { title: 'Calls of /detokenize', value: counts.decodeCalls },
+        { title: 'Tokens per call', value: counts.decodeCalls === 0 ? null : Math.round((counts.decodedTokens / counts.decodeCalls) * 10) / 10 },
+      ],
       tables: [],
     }),
   };
@@ -57,21 +81,26 @@ const NOTICES = [
 /** Rendered requests by the client's, so that a repeated pair of legs does not render again. */
 const renderedOf = new WeakMap<ClientRequest, RenderedRequest>();
 
-async function runRendered(context: LegContext): Promise<Answer> {
+async function runRendered(run: Run): Promise<Answer> {
+  const { context, counts } = run;
   const { request } = context;
   const reason = reasonAgainstRendering(request);
-  if (reason !== undefined) return sendAsItIs(context, reason);
+  if (reason !== undefined) {
+    counts.unrendered++;
+    return sendAsItIs(context, reason);
+  }
   let rendered = renderedOf.get(request);
   if (rendered === undefined) {
     rendered = await naming(context, RENDER_PATHS[textApi(request)], () => render(context));
     renderedOf.set(request, rendered);
+    counts.rendered++;
   }
   const legs = new RenderedContext(context, rendered);
   const tokens = await naming(context, '/inference/v1/generate', () => runNixl(legs));
-  if (rendered.request.isStream) return textOf(context, { rendered, tokens, target: legs.decodeTarget });
+  if (rendered.request.isStream) return textOf(run, { rendered, tokens, target: legs.decodeTarget });
   const { whole } = legs;
   if (whole === undefined) throw new Error('the decode leg of a rendered request was not read');
-  const body = await textOfWhole(context, { rendered, whole, target: legs.decodeTarget });
+  const body = await textOfWhole(run, { rendered, whole, target: legs.decodeTarget });
   if (!request.isStream) return new BufferedAnswer(body, whole.rawHeaders);
   return reemitAsStream({ ...whole, body, members: scanMembers(body) ?? [] }, request);
 }
@@ -83,7 +112,8 @@ interface WholeTokens {
 }
 
 /** The client's answer from tokens: by the engine's parsers, or decoded only when it has no such route and none are needed. */
-async function textOfWhole(context: LegContext, { rendered, whole, target }: WholeTokens): Promise<Buffer> {
+async function textOfWhole(run: Run, { rendered, whole, target }: WholeTokens): Promise<Buffer> {
+  const { context } = run;
   const { request } = context;
   const path = DERENDER_PATHS[textApi(request)];
   const rewrites = [{ field: '(body)', to: 'the tokens, to be parsed and decoded' }];
@@ -97,7 +127,7 @@ async function textOfWhole(context: LegContext, { rendered, whole, target }: Who
     const reason = reasonForWhole(request);
     if (reason !== undefined) throw reported(context, missingRouteError(error, path));
     context.report(notParsedVerdict(error, path));
-    return decodedAnswer({ client: request, rendered, generated: whole, decode: decoder(context, rendered, target) });
+    return decodedAnswer({ client: request, rendered, generated: whole, decode: decoder(run, rendered, target) });
   }
 }
 
@@ -131,20 +161,27 @@ interface TokenStream {
   readonly target: LegTarget | undefined;
 }
 
-function textOf(context: LegContext, { rendered, tokens, target }: TokenStream): Answer {
+function textOf(run: Run, { rendered, tokens, target }: TokenStream): Answer {
+  const { context, counts } = run;
   const { api, requestId } = context.request;
+  counts.streams++;
   return new TextStream({
     tokens,
     writer: new ChunkWriter({ api, requestId, model: rendered.model, createdAtUnixS: Math.floor(Date.now() / 1000) }),
     promptTail: rendered.promptTail,
     stop: rendered.stop,
-    decode: decoder(context, rendered, target),
+    decode: decoder(run, rendered, target),
     cancel: (error) => context.cancelLegs(error),
   });
 }
 
-function decoder(context: LegContext, rendered: RenderedRequest, target: LegTarget | undefined): (tokens: readonly number[]) => Promise<string> {
-  return textService({ context, instance: target?.instance ?? rendered.instance, other: rendered.instance, model: rendered.model });
+function decoder({ context, counts }: Run, rendered: RenderedRequest, target: LegTarget | undefined): (tokens: readonly number[]) => Promise<string> {
+  const decode = textService({ context, instance: target?.instance ?? rendered.instance, other: rendered.instance, model: rendered.model });
+  return (tokens) => {
+    counts.decodeCalls++;
+    counts.decodedTokens += tokens.length;
+    return decode(tokens);
+  };
 }
 
 /** An engine without the route is a finding, and the client learns which route it is. */
