@@ -89,7 +89,8 @@ describe('a client that brings parameters of its own', () => {
   it('cannot end an engine with them', async () => {
     await using bench = await startBench(GOOD);
     const { harness, decode } = bench;
-    // n=2 rules the handoff out, so the client's own bytes go to decode.
+    await harness.proxy.setConnector('plain');
+    for (const instance of harness.scheduler.instances) instance.transfer = { kvConnector: 'NixlConnector' };
     const response = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, n: 2, kv_transfer_params: { do_remote_prefill: true } });
     expect(response.status).toBe(502);
     expect(((await response.json()) as { error: { code: string } }).error.code).toBe('blocked_by_linter');

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLinter } from '#engine/proxy/lint/create-linter.ts';
-import type { TransferFacts } from '#shared/instance.ts';
 import { CONNECTORS, LEG_KINDS } from '#shared/vocabulary.ts';
 import { clientRequest, decodeInstance, HANDOFF, prefillInstance } from './support.ts';
 
@@ -33,7 +32,7 @@ describe('whatever engines and clients send', () => {
     fc.assert(
       fc.property(fc.constantFrom(...CONNECTORS), request, fc.array(hop, { maxLength: 6 }), anyFacts, anyFacts, (connector, init, hops, p, d) => {
         const context = { connector, request: clientRequest(init) };
-        const instances = { prefill: prefillInstance(p as TransferFacts), decode: decodeInstance(d as TransferFacts) };
+        const instances = { prefill: prefillInstance(p), decode: decodeInstance(d) };
         for (const { kind, isAnswer, text, rank, body, headers, isParsed, promptTokens, path } of hops) {
           const kvTransferParams: unknown = isParsed && text !== undefined ? { text } : text;
           const leg = {

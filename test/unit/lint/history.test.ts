@@ -75,7 +75,7 @@ describe('engine ids', () => {
     const { lint } = prefilled(linter, p, { remote_engine_id: 'old' });
     prefilled(linter, p, { remote_engine_id: 'new' }, { id: 'req-2' });
     const verdicts = lint.sendDecode({ params: { ...HANDOFF, remote_engine_id: 'old' } });
-    expect(verdicts).toMatchObject([{ code: 'engine_id_stale', severity: 'error' }]);
+    expect(verdicts).toMatchObject([{ code: 'stale_engine_id', severity: 'error' }]);
     expect(verdicts[0]?.message).toContain('which P0 was before it restarted');
     expect(verdicts[0]).not.toHaveProperty('effect');
   });
@@ -87,7 +87,7 @@ describe('engine ids', () => {
     p.transfer = { engineId: 'new' };
     new Lint('nixl', { linter, p }).sendPrefill({ params: ASK });
     const params = { ...HANDOFF, remote_engine_id: 'old_dp0' };
-    expect(codes(lint.sendDecode({ params }))).toEqual(['engine_id_stale']);
+    expect(codes(lint.sendDecode({ params }))).toEqual(['stale_engine_id']);
     p.transfer = { engineId: 'old' };
     new Lint('nixl', { linter, p }).sendPrefill({ params: ASK });
     expect(codes(lint.sendDecode({ params: { ...params, remote_request_id: 'other' } }))).toEqual([]);

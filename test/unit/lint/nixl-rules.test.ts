@@ -143,7 +143,6 @@ describe('the prefill answer', () => {
   });
 
   it.each([
-    { code: 'answer_not_a_handoff', params: { ...HANDOFF, do_remote_prefill: false }, says: /do_remote_prefill false/ },
     { code: 'transfer_mode_mismatch', params: { ...HANDOFF, transfer_mode: 'push' }, says: /push/ },
     { code: 'token_count_mismatch', params: { ...HANDOFF, remote_num_tokens: 50 }, says: /50; the prompt has 40/ },
     { code: 'block_count_mismatch', params: { ...HANDOFF, remote_block_ids: [[7]] }, says: /kept 1 blocks of 16 tokens for a prompt of 40: too few/ },

@@ -134,7 +134,8 @@ function noteLeg(memory: RequestMemory, leg: LegRequest, { headers, params }: { 
     transferId: params?.string('transfer_id'),
   };
   if (leg.kind === 'decode') {
-    memory.decode = note;
+    // Without parameters it computes the prompt itself, and is nobody's pair.
+    memory.decode = params === undefined ? undefined : note;
     return;
   }
   // A second prefill leg begins a new pair; a first one may come after its decode leg.

@@ -77,9 +77,9 @@ const blockSizeMismatch = checks(
     title: 'Prefill and decode have different KV block sizes',
     nextStep: 'Start both with the same --block-size: blocks are copied as they are, and answers are wrong otherwise.',
   },
-  ({ leg, memory }) => {
+  ({ leg, memory, params }) => {
     const giver = memory.prefill?.instance;
-    if (giver === undefined || giver === leg.instance) return undefined;
+    if (params === undefined || giver === undefined || giver === leg.instance) return undefined;
     const given = blockSizeOf(giver);
     const own = blockSizeOf(leg.instance);
     if (given === undefined || own === undefined || given === own) return undefined;
@@ -96,8 +96,7 @@ const tpSizeMismatch = checks(
     nextStep: 'Choose tensor-parallel sizes of which one divides the other.',
   },
   ({ leg, memory, params }) => {
-    const giver = memory.prefill?.instance;
-    const given = params?.number('tp_size') ?? params?.number('remote_tp_size') ?? giver?.transfer?.tpSize;
+    const given = params === undefined ? undefined : (params.number('tp_size') ?? params.number('remote_tp_size') ?? memory.prefill?.instance.transfer?.tpSize);
     const own = leg.instance.transfer?.tpSize;
     if (given === undefined || own === undefined || given < 1 || own < 1 || given % own === 0 || own % given === 0) return undefined;
     return `The parameters say ${given}, ${leg.instance.name} has ${own}.`;
@@ -209,7 +208,7 @@ export function engineId(effect: 'hangs' | undefined): readonly Rule[] {
   return [
     checks(
       {
-        code: 'engine_id_stale',
+        code: 'stale_engine_id',
         severity: 'error',
         title: "Parameters from an engine's previous life",
         nextStep: 'Nothing, if the instance has just been restarted: its KV is gone. If it stays, whatever keeps engine ids was not told of the restart.',

@@ -70,10 +70,10 @@ const idsDiffer = checks(
     title: 'Prefill and decode got different request ids',
     nextStep: 'Send the same X-Request-Id on both legs: it names both peers.',
   },
-  ({ leg, params, memory: { prefill, decode } }) => {
+  ({ memory: { prefill, decode } }) => {
     if (prefill === undefined || decode === undefined || prefill.requestId === decode.requestId) return undefined;
-    // Without parameters nothing is handed over. The same id with a corrected address of prefill is the connector's doing.
-    if ((leg.kind === 'decode' && params === undefined) || hasSameEnd(prefill.requestId, decode.requestId)) return undefined;
+    // The same id with a corrected address of prefill is the connector's doing.
+    if (hasSameEnd(prefill.requestId, decode.requestId)) return undefined;
     return `X-Request-Id was ${cut(prefill.requestId ?? 'missing', 80)} for prefill and ${cut(decode.requestId ?? 'missing', 80)} for decode.`;
   },
 );
@@ -129,7 +129,8 @@ const modesDiffer = checks(
     title: 'READ and WRITE mode are mixed',
     nextStep: 'Start all instances with the same read_mode in kv_connector_extra_config.',
   },
-  ({ leg, memory: { prefill } }) => {
+  ({ leg, params, memory: { prefill } }) => {
+    if (params === undefined) return undefined;
     const own = leg.instance.transfer;
     const giver = prefill?.instance.transfer;
     if (own?.extraConfig === undefined || giver?.extraConfig === undefined) return undefined;

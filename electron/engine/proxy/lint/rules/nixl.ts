@@ -73,7 +73,7 @@ const noHeartbeats = requires(
   namesBlocks,
 );
 
-/** Push and pull never interoperate (4.5 of the connector's own documentation; nixl/metadata.py hashes the mode). */
+/** Push and pull never interoperate: the handshake compares a hash with the mode in it (nixl/metadata.py). */
 export function transferMode(expected: 'pull' | 'push', effect?: 'hangs'): Rule {
   return checks(
     {
@@ -187,19 +187,6 @@ const tokenCount = checks(
   },
 );
 
-const answerNotAHandoff = checks(
-  {
-    code: 'answer_not_a_handoff',
-    severity: 'warning',
-    title: 'Prefill answered with parameters that hand nothing over',
-    nextStep: 'Check the KV connector of the prefill instance: its answer must say do_remote_prefill: true.',
-  },
-  ({ params, leg }) => {
-    if (params === undefined || !params.isWhole || pulls(params)) return undefined;
-    return `The answer of ${leg.instance.name} says do_remote_prefill ${params.raw('do_remote_prefill') ?? 'nothing'}.`;
-  },
-);
-
 const bidirectionalOff = checks(
   {
     code: 'bidirectional_off',
@@ -231,7 +218,7 @@ const pulling: readonly Rule[] = [pullWithoutBlocks, pullIncomplete, pullWithout
 
 export const NIXL: Contract = {
   'proxy->prefill': [...EVERY_LEG, kvConnectorIs(PULL), ...PREFILL_BODY, prefillNotTold, kvRole(false), pullWithoutBlocks, pullIncomplete],
-  'prefill->proxy': [answerNotAHandoff, transferMode('pull'), ...engineSeen, remember(prefillLeaseMs), blockCount, tokenCount],
+  'prefill->proxy': [transferMode('pull'), ...engineSeen, remember(prefillLeaseMs), blockCount, tokenCount],
   'proxy->decode': [
     ...EVERY_LEG, kvConnectorIs(PULL), decodeNotTold, kvRole(false), ...pulling, noHeartbeats, hostReachable('remote_host_local', 'remote_host', (host) => host), ...PAIR, ...PAIR_PP,
   ],
@@ -271,7 +258,8 @@ const PUSH = ['NixlPushConnector'];
 
 export const NIXL_PUSH: Contract = {
   'proxy->prefill': [...EVERY_LEG, kvConnectorIs(PUSH), ...PREFILL_BODY, prefillNotTold, kvRole(false), idsDiffer],
-  'prefill->proxy': [answerNotAHandoff, transferMode('push'), ...engineSeen, tokenCount],
+  // An answer of another mode is the connector's to report: it runs decode alone then.
+  'prefill->proxy': [...engineSeen, tokenCount],
   'proxy->decode': [
     ...EVERY_LEG, kvConnectorIs(PUSH), decodeNotTold, kvRole(false),
     requires(
