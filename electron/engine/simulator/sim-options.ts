@@ -5,6 +5,7 @@ import type { Role } from '#shared/vocabulary.ts';
 import type { Logger } from '../log.ts';
 import { silentLogger } from '../log.ts';
 import type { EncoderStore } from './media-cache.ts';
+import type { ReceivedRequest } from './received-log.ts';
 import type { SharedStore } from './shared-store.ts';
 
 export interface SimKvEventsOptions {
@@ -138,10 +139,12 @@ export interface SimInstanceOptions {
   readonly devMode?: boolean;
   /** Received requests kept for inspection. Default 256 (and 4 MB of bodies). */
   readonly keepReceived?: number;
+  /** Holds a request back until it resolves, after its body was read; for tests that need things to happen in between. Default: nothing waits. */
+  readonly gate?: (request: ReceivedRequest) => Promise<void>;
   readonly logger?: Logger;
 }
 
-type OptionalOption = 'apiKey' | 'sharedStore' | 'encoderStore' | 'timing' | 'loras' | 'transferTimeoutMs';
+type OptionalOption = 'apiKey' | 'gate' | 'sharedStore' | 'encoderStore' | 'timing' | 'loras' | 'transferTimeoutMs';
 
 /** Options with every default filled in. */
 export type ResolvedSimOptions = Required<Omit<SimInstanceOptions, OptionalOption>> & {
@@ -149,6 +152,7 @@ export type ResolvedSimOptions = Required<Omit<SimInstanceOptions, OptionalOptio
   readonly sharedStore: SharedStore | undefined;
   readonly encoderStore: EncoderStore | undefined;
   readonly transferTimeoutMs: number | undefined;
+  readonly gate: ((request: ReceivedRequest) => Promise<void>) | undefined;
   readonly timing: SimTiming;
   readonly loras: readonly string[];
 };
@@ -219,6 +223,7 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     sharedStore: options.sharedStore,
     encoderStore: options.encoderStore,
     transferTimeoutMs: options.transferTimeoutMs,
+    gate: options.gate,
   };
 }
 

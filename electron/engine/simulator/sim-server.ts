@@ -69,6 +69,8 @@ class SimServer {
     const body = await readBody(request);
     received.setBody(entry, body);
     if (faults.fault === 'hang') return;
+    await context.options.gate?.(entry);
+    if (response.destroyed) return;
     const exchange = new Exchange({ request, response, path: url.pathname, query: url.searchParams, body, faults });
     try {
       this.#dispatch(exchange);
