@@ -81,6 +81,11 @@ const EXTRA_ARGS = 'extra_args';
 const EMPTY_OBJECT = Buffer.from('{}');
 const NO_MEMBERS: readonly JsonMember[] = [];
 
+/** Top-level fields to replace (JSON text) or remove (undefined) beside what a leg needs anyway. */
+export type FieldEdits = ReadonlyMap<string, string | undefined>;
+
+const NO_EDITS: FieldEdits = new Map();
+
 export interface RewrittenBody {
   readonly body: Buffer;
   readonly rewrites: readonly Rewrite[];
@@ -91,13 +96,15 @@ export interface PrefillOptions {
   readonly transferParams?: string;
   /** For protocols whose prefill keeps no KV unless its one token ends by length: EOS and stop tokens are ignored. */
   readonly mustEndByLength?: boolean;
+  readonly also?: FieldEdits;
 }
 
 /** The prefill leg's body: the table's edits plus what the connector needs. */
 export function prefillBody(request: ClientRequest, options: PrefillOptions = {}): RewrittenBody {
   const { api, json } = request;
-  const { transferParams } = options;
+  const { transferParams, also = NO_EDITS } = options;
   const body = new Edits(request.body, request.members, '');
+  for (const [field, value] of also) body.set(field, value);
   body.apply(BODY_RULES[api], { fields: json, api, options });
   if (api === 'generate') {
     const sampling = samplingParams(request, body);
@@ -114,8 +121,9 @@ export function prefillBody(request: ClientRequest, options: PrefillOptions = {}
  * /inference/v1/generate that is two places: the Python frontend ignores the top-level field and reads
  * `sampling_params.extra_args.kv_transfer_params`, the Rust frontend merges the top-level one. Both get the same bytes.
  */
-export function decodeBody(request: ClientRequest, params: Buffer): RewrittenBody {
+export function decodeBody(request: ClientRequest, params: Buffer, also: FieldEdits = NO_EDITS): RewrittenBody {
   const body = new Edits(request.body, request.members, '');
+  for (const [field, value] of also) body.set(field, value);
   body.edits.set(KV_TRANSFER_PARAMS, params);
   const own = memberValue(request.body, request.members, KV_TRANSFER_PARAMS);
   body.rewrites.push(describeRewrite(KV_TRANSFER_PARAMS, own?.toString('utf8', 0, 400), params.toString('utf8', 0, 400)));
@@ -124,6 +132,14 @@ export function decodeBody(request: ClientRequest, params: Buffer): RewrittenBod
     sampling?.setExtraArg(params);
     if (sampling !== undefined) body.edits.set(SAMPLING_PARAMS, sampling.finish());
   }
+  return { body: body.finish(), rewrites: body.rewrites };
+}
+
+/** The client's own bytes but for `also`. */
+export function editedBody(request: ClientRequest, also: FieldEdits): RewrittenBody {
+  if (also.size === 0) return { body: request.body, rewrites: [] };
+  const body = new Edits(request.body, request.members, '');
+  for (const [field, value] of also) body.set(field, value);
   return { body: body.finish(), rewrites: body.rewrites };
 }
 

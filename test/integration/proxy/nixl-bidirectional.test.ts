@@ -1,6 +1,8 @@
 /** Conversations over scripted upstreams: what each leg gets, what is reused, what is refused, what the client sees. */
 import { expect, test } from 'vitest';
+import type { Verdict } from '#shared/findings.ts';
 import type { ProtocolOptions } from '#shared/protocol.ts';
+import { NO_LINTER, type Linter } from '#engine/proxy/lint/linter.ts';
 import { post, startHarness, until, type Harness } from './harness.ts';
 import { events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
 
@@ -30,14 +32,15 @@ interface CaseOptions {
   readonly decode?: Script;
   readonly decodes?: number;
   readonly protocol?: Partial<ProtocolOptions>;
+  readonly linter?: Linter;
 }
 
-async function startCase({ prefill = prefillOk(), decode, decodes: count = 1, protocol = {} }: CaseOptions = {}): Promise<Case> {
+async function startCase({ prefill = prefillOk(), decode, decodes: count = 1, protocol = {}, linter = NO_LINTER }: CaseOptions = {}): Promise<Case> {
   const p = await startUpstream(prefill);
   let turn = 0;
   const answer: Script = (res, request, index) => json(chatAnswer(++turn, `answer ${turn}`))(res, request, index);
   const decodes = await Promise.all(Array.from({ length: count }, () => startUpstream(decode ?? answer)));
-  const harness = await startHarness({ prefill: [p.origin], decode: decodes.map(({ origin }) => origin), connector: 'nixl-bidirectional', protocol });
+  const harness = await startHarness({ prefill: [p.origin], decode: decodes.map(({ origin }) => origin), connector: 'nixl-bidirectional', protocol, linter });
   return {
     harness,
     prefill: p,
@@ -204,6 +207,17 @@ test('prefill that fails with the blocks runs again without, on the only instanc
   expect(codes(c)).toEqual(['reuse_declined']);
   expect(c.harness.tracer.last.verdicts[0]?.message).toContain('KV load failed');
   expect([fact(c, 'Turns reused'), fact(c, 'Reuse declined by prefill')]).toEqual([0, 1]);
+});
+
+test('blocks that the linter holds back are done without', async () => {
+  const held: Verdict = { code: 'x', severity: 'error', title: 't', message: 'm', nextStep: 'n', effect: 'hangs' };
+  const linter: Linter = { sending: (_context, leg) => (leg.kind === 'prefill' && String(leg.kvTransferParams).includes('"t1"') ? [held] : []), answered: () => [] };
+  await using c = await startCase({ linter });
+  await c.chat({ messages: [user('hi')], conversation_id: 'c1' });
+  const answer = await c.chat({ messages: [user('hi'), assistant('answer 1'), user('x')], conversation_id: 'c1' });
+  expect(JSON.parse(answer)).toMatchObject({ choices: [{ message: { content: 'answer 2' } }] });
+  expect(c.prefill.received.map(({ body }) => body.includes(NULLS))).toEqual([true, true]);
+  expect(codes(c)).toEqual(['x', 'reuse_declined']);
 });
 
 test('a refusal of the request itself is not repeated', async () => {

@@ -207,10 +207,10 @@ class NixlBidirectional implements Connector {
     this.#ended(turn, target, { held, read: () => (isWhole ? readStreamedAnswer(lastBytes) : undefined) });
   }
 
-  #ended({ id, sent }: Turn, { instance, rank }: LegTarget, { held, read }: { readonly held: HeldParams | undefined; readonly read: () => Answered | undefined }): void {
+  #ended({ id, sent, pull: { request: { isStream } } }: Turn, { instance, rank }: LegTarget, { held, read }: { readonly held: HeldParams | undefined; readonly read: () => Answered | undefined }): void {
     const last = { instance, rank };
     if (held === undefined) {
-      this.#cache.note(id, 'not kept: the decode answer had no kv_transfer_params', last);
+      this.#cache.note(id, `not kept: the ${isStream ? 'stream' : 'answer'} had no kv_transfer_params`, last);
       return;
     }
     this.#compareLife('answered', instance, held.engineId);

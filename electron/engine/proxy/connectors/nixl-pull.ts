@@ -9,7 +9,7 @@
  */
 import { reasonAgainstHandoff, type ClientRequest } from '../client-request.ts';
 import { memberValue } from '../json-members.ts';
-import { decodeBody, describeRewrite, prefillBody, type Rewrite } from '../prefill-body.ts';
+import { decodeBody, describeRewrite, editedBody, prefillBody, type FieldEdits } from '../prefill-body.ts';
 import type { Answer, LegAnswer, LegContext, LegRequest, LegTarget } from './connector.ts';
 import { decodeOnlyVerdict } from './decode-only.ts';
 import { correctRemoteHost, remoteHostVerdict } from './remote-host.ts';
@@ -25,17 +25,18 @@ const PREFILL_PARAMS_JSON = JSON.stringify({
   remote_port: null,
 });
 const OPEN_BRACE = 0x7b;
-const NO_REWRITES: readonly Rewrite[] = [];
 
-/** What the legs are made from: the client's request, or a copy with changes that concern all legs. */
+/** What the legs are made from. */
 export interface PullRequest {
   readonly request: ClientRequest;
-  /** What `request` changed relative to the client's own. */
-  readonly rewrites: readonly Rewrite[];
+  /** Changes for every leg. */
+  readonly also: FieldEdits;
 }
 
+const UNCHANGED: FieldEdits = new Map();
+
 export function unchanged(request: ClientRequest): PullRequest {
-  return { request, rewrites: NO_REWRITES };
+  return { request, also: UNCHANGED };
 }
 
 /** Why the request cannot be handed over, or undefined. */
@@ -58,11 +59,10 @@ export interface PrefillDone {
 /** Runs a prefill leg once. @param params its kv_transfer_params, JSON text; default: keep the KV, read nothing. */
 export async function prefillOnce(
   context: LegContext,
-  { request, rewrites: shared }: PullRequest,
+  { request, also }: PullRequest,
   { target, params = PREFILL_PARAMS_JSON }: { readonly target: LegTarget; readonly params?: string },
 ): Promise<PrefillDone> {
-  const { body, rewrites } = prefillBody(request, { transferParams: params });
-  const answer = await context.call({ kind: 'prefill', ...target, body, rewrites: joined(shared, rewrites), kvTransferParams: params });
+  const answer = await context.call({ kind: 'prefill', ...target, ...prefillBody(request, { transferParams: params, also }), kvTransferParams: params });
   return { target, answer };
 }
 
@@ -88,9 +88,8 @@ export function handoffOf(context: LegContext, { target, answer }: PrefillDone):
 }
 
 /** The decode leg of a handoff. */
-export function decodeLeg({ request, rewrites: shared }: PullRequest, handoff: Handoff, target: LegTarget): LegRequest {
-  const { body, rewrites } = decodeBody(request, handoff.params);
-  return { kind: 'decode', ...target, body, rewrites: joined(shared, rewrites), kvTransferParams: handoff.forRecord };
+export function decodeLeg({ request, also }: PullRequest, handoff: Handoff, target: LegTarget): LegRequest {
+  return { kind: 'decode', ...target, ...decodeBody(request, handoff.params, also), kvTransferParams: handoff.forRecord };
 }
 
 /** The request itself rules a handoff out: no prefill leg. No handoff, so a failed decode leg is simply repeated elsewhere. */
@@ -112,12 +111,9 @@ interface DecodeOnly {
   readonly severity: 'info' | 'warning';
 }
 
-function decodeOnly(context: LegContext, { request, rewrites }: PullRequest, { why, field, severity }: DecodeOnly): Promise<Answer> {
+function decodeOnly(context: LegContext, { request, also }: PullRequest, { why, field, severity }: DecodeOnly): Promise<Answer> {
   context.report(decodeOnlyVerdict(why, severity));
-  const leg = { kind: 'decode', body: request.body, rewrites: [...rewrites, describeRewrite(field, undefined, why)] } as const;
+  const { body, rewrites } = editedBody(request, also);
+  const leg = { kind: 'decode', body, rewrites: [...rewrites, describeRewrite(field, undefined, why)] } as const;
   return context.repeat('decode', (target) => context.open({ ...leg, ...target }));
-}
-
-function joined(first: readonly Rewrite[], second: readonly Rewrite[]): readonly Rewrite[] {
-  return first.length === 0 ? second : [...first, ...second];
 }

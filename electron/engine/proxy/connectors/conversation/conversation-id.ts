@@ -1,7 +1,6 @@
 /** Which conversation a request belongs to, and the request as engines may see it. */
 import { cut, type ClientRequest } from '../../client-request.ts';
-import { editMembers, memberValue, scanMembers } from '../../json-members.ts';
-import { describeRewrite, type Rewrite } from '../../prefill-body.ts';
+import type { FieldEdits } from '../../prefill-body.ts';
 import { ProxyError } from '../../proxy-error.ts';
 import { unchanged, type PullRequest } from '../nixl-pull.ts';
 
@@ -10,6 +9,7 @@ const FIELD = 'conversation_id';
 /** Used when the body has none. The second is also vLLM's own header for a session. */
 const HEADERS = ['x-conversation-id', 'x-session-id'] as const;
 const MAX_LENGTH = 256;
+const WITHOUT_FIELD: FieldEdits = new Map([[FIELD, undefined]]);
 
 /** undefined: the request stands alone. Throws ProxyError 400 `bad_conversation_id`. */
 export function conversationIdOf({ json, headers }: ClientRequest): string | undefined {
@@ -30,28 +30,11 @@ function checked(value: unknown, where: string): string {
 
 /** The request without pdscope's own field. */
 export function withoutConversationId(request: ClientRequest): PullRequest {
-  return FIELD in request.json ? edited(unchanged(request), new Map([[FIELD, undefined]])) : unchanged(request);
+  return FIELD in request.json ? { request, also: WITHOUT_FIELD } : unchanged(request);
 }
 
 /** The request with its answer asked for in one piece. */
-export function withoutStream(pull: PullRequest): PullRequest {
-  const edits = new Map<string, string | undefined>([['stream', 'false']]);
-  if ('stream_options' in pull.request.json) edits.set('stream_options', undefined);
-  const whole = edited(pull, edits);
-  return { ...whole, request: { ...whole.request, isStream: false } };
-}
-
-/** @param edits JSON text by field, undefined to remove it. */
-function edited({ request, rewrites }: PullRequest, edits: ReadonlyMap<string, string | undefined>): PullRequest {
-  const body = editMembers(request.body, request.members, edits);
-  const json: Record<string, unknown> = { ...request.json };
-  const own: Rewrite[] = [];
-  for (const [field, value] of edits) {
-    own.push(describeRewrite(field, memberValue(request.body, request.members, field)?.toString('utf8', 0, 400), value));
-    if (value === undefined) delete json[field];
-    else json[field] = JSON.parse(value);
-  }
-  const members = scanMembers(body);
-  if (members === undefined) throw new Error('an edited body is no JSON object any more');
-  return { request: { ...request, body, json, members }, rewrites: [...rewrites, ...own] };
+export function withoutStream({ request, also }: PullRequest): PullRequest {
+  const edits = new Map<string, string | undefined>([...also, ['stream', 'false']]);
+  return { request, also: 'stream_options' in request.json ? edits.set('stream_options', undefined) : edits };
 }

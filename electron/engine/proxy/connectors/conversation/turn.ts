@@ -13,7 +13,7 @@ import { asJsonObject, type ClientRequest } from '../../client-request.ts';
 import { memberValue, scanElements } from '../../json-members.ts';
 import { isReasoning, otherMembers, type Answered } from './answered.ts';
 
-/** Why blocks are not reused: a verdict's code, the reason in words, and which message is the first to differ. */
+/** Why blocks are not reused: a verdict's code, and the reason in words, with the index of the first message that differs. */
 export interface Refusal {
   readonly code:
     | 'conversation_edited'
@@ -23,7 +23,6 @@ export interface Refusal {
     | 'reasoning_stripped'
     | 'tool_calls_rerendered';
   readonly why: string;
-  readonly messageIndex?: number;
 }
 
 /** A request as far as it decides the prompt's tokens. */
@@ -57,7 +56,7 @@ export interface KeptTurn {
 
 /** Fields that change how an answer is sampled or written, never the prompt. Anything else, known or not, must stay equal. */
 const IRRELEVANT = new Set([
-  'messages', 'prompt', 'token_ids', 'stream', 'stream_options', 'stream_interval', 'kv_transfer_params', 'sampling_params', 'request_id',
+  'conversation_id', 'messages', 'prompt', 'token_ids', 'stream', 'stream_options', 'stream_interval', 'kv_transfer_params', 'sampling_params', 'request_id',
   'session_id', 'user', 'metadata', 'store', 'service_tier', 'priority', 'max_tokens', 'max_completion_tokens', 'min_tokens', 'min_completion_tokens',
   'temperature', 'top_p', 'top_k', 'min_p', 'n', 'best_of', 'seed', 'stop', 'stop_token_ids', 'ignore_eos', 'presence_penalty', 'frequency_penalty',
   'repetition_penalty', 'length_penalty', 'logit_bias', 'logprobs', 'top_logprobs', 'allowed_token_ids', 'bad_words', 'skip_special_tokens',
@@ -166,16 +165,16 @@ function refusalOfMessages(kept: { readonly digests: string; readonly answer: st
   if (!now.digests.startsWith(kept.digests)) {
     const index = firstDifference(kept.digests, now.digests);
     const isMissing = index * DIGEST_LENGTH >= now.digests.length;
-    return edited(isMissing ? `message ${index} of the last turn is missing` : `message ${index} is not what it was in the last turn`, index);
+    return edited(isMissing ? `message ${index} of the last turn is missing` : `message ${index} is not what it was in the last turn`);
   }
   const index = kept.digests.length / DIGEST_LENGTH;
   const message = asJsonObject(now.messages[index]);
-  if (message === undefined) return edited(`message ${index}, the last answer, is missing`, index);
+  if (message === undefined) return edited(`message ${index} should be the last answer and is missing`);
   const content = plainText(message['content']);
   const isSame = message['role'] === 'assistant' && content !== undefined && digest(content) === kept.answer;
-  if (!isSame) return edited(`message ${index} is not the text that was answered`, index);
+  if (!isSame) return edited(`message ${index} is not the text that was answered`);
   const more = isReasoning(message) ? ['reasoning'] : otherMembers(message);
-  return more.length === 0 ? undefined : edited(`message ${index} has more than was answered: ${more.join(', ')}`, index);
+  return more.length === 0 ? undefined : edited(`message ${index} has more than was answered: ${more.join(', ')}`);
 }
 
 function refusalOfText(kept: { readonly asked: Extent; readonly whole: Extent; readonly end: string }, text: string): Refusal | undefined {
@@ -229,8 +228,8 @@ function firstDifference(kept: string, now: string): number {
   return index;
 }
 
-function edited(why: string, messageIndex?: number): Refusal {
-  return { code: 'conversation_edited', why, ...(messageIndex !== undefined && { messageIndex }) };
+function edited(why: string): Refusal {
+  return { code: 'conversation_edited', why };
 }
 
 function unknownAnswer(why: string): Refusal {

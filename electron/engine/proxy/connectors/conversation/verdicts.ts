@@ -40,9 +40,8 @@ const REFUSALS: Readonly<Record<Refusal['code'], Words>> = {
   },
 };
 
-export function refusalVerdict(id: string, { code, why, messageIndex }: Refusal): Verdict {
-  const where = messageIndex === undefined ? '' : ` First difference: message ${messageIndex}.`;
-  return { code, ...REFUSALS[code], message: `Conversation ${cut(id, 64)} does not reuse the blocks of its last turn: ${why}.${where}`, hop: 'client->proxy' };
+export function refusalVerdict(id: string, { code, why }: Refusal): Verdict {
+  return { code, ...REFUSALS[code], message: `Conversation ${cut(id, 64)} does not reuse the blocks of its last turn: ${why}.`, hop: 'client->proxy' };
 }
 
 export function declinedVerdict(id: string, error: ProxyError, holder: Instance): Verdict {
