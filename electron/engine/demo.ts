@@ -81,9 +81,13 @@ export class Demo {
     this.#traffic?.setRate(requestsPerSecond);
   }
 
-  /** Another protocol is in force: its instances run when this resolves. Rejects with PdscopeError `sim-bind-failed`. */
-  useConnector(connector: ConnectorName, fleet: Fleet): Promise<void> {
-    const turn = this.#lastSwitch.then(() => this.#switchTo(connector, fleet));
+  /**
+   * Switches to another protocol while no client is under way: `setConnector` puts it in force at the proxy, and its
+   * engines run when this resolves. Rejects with what `setConnector` rejects with (then nothing changed), and with
+   * PdscopeError `sim-bind-failed`.
+   */
+  useConnector(connector: ConnectorName, { fleet, setConnector }: { readonly fleet: Fleet; readonly setConnector: () => Promise<void> }): Promise<void> {
+    const turn = this.#lastSwitch.then(() => (connector === this.#connector ? setConnector() : this.#switchTo(connector, fleet, setConnector)));
     this.#lastSwitch = turn.catch(() => {});
     return turn;
   }
@@ -168,19 +172,19 @@ export class Demo {
     return { hasConversationIds: connector === 'nixl-bidirectional', hasMedia: this.#input.settings.encode > 0 };
   }
 
-  async #switchTo(connector: ConnectorName, fleet: Fleet): Promise<void> {
-    if (connector === this.#connector) return;
-    this.#connector = connector;
+  async #switchTo(connector: ConnectorName, fleet: Fleet, setConnector: () => Promise<void>): Promise<void> {
     const rate = this.#traffic?.stats().requestsPerSecond ?? 0;
     this.#traffic?.setRate(0);
     await this.#untilQuiet();
     try {
+      await setConnector();
+      this.#connector = connector;
       const flags = demoFlags(connector, this.#input.protocol, this.#registration());
       if (connector !== 'aggregated') await this.#pairs?.restart(flags);
       await this.#startMissing();
       await this.#join(fleet);
     } finally {
-      this.#traffic?.setFlavour(this.#flavour(connector));
+      this.#traffic?.setFlavour(this.#flavour(this.#connector));
       // Somebody may have set another rate meanwhile.
       if (this.#traffic?.stats().requestsPerSecond === 0) this.#traffic.setRate(rate);
     }

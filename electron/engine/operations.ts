@@ -64,8 +64,8 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
       return { policy };
     },
     'connector.set': async ({ connector }) => {
-      await proxy.setConnector(connector);
-      await parts.demo?.useConnector(connector, fleet);
+      const setConnector = (): Promise<void> => proxy.setConnector(connector);
+      await (parts.demo === undefined ? setConnector() : parts.demo.useConnector(connector, { fleet, setConnector }));
       return { connector };
     },
     'connector.status': () => proxy.connectorStatus(),
