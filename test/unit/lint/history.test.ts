@@ -113,6 +113,17 @@ describe('engine ids', () => {
     expect(lint.sendDecode({ params: { ...HANDOFF, remote_engine_id: 'f' } })).toMatchObject([{ code: 'engine_id_of_another', message: "The parameters for D0 name the engine of P1; prefill was P0's." }]);
   });
 
+  it('may be those of one engine in two roles', () => {
+    const linter = createLinter();
+    prefilled(linter, prefillInstance(), { remote_engine_id: 'e' });
+    const twin = fakeInstance('B0', 'both', { origin: prefillInstance().origin });
+    const { lint, verdicts } = prefilled(linter, twin, { remote_engine_id: 'e' });
+    expect(verdicts).toEqual([]);
+    const { lint: first } = prefilled(linter, prefillInstance(), { remote_engine_id: 'e' }, { id: 'req-2' });
+    expect(first.sendDecode({ params: { ...HANDOFF, remote_engine_id: 'e' } })).toEqual([]);
+    expect(codes(lint.sendDecode({ params: { ...HANDOFF, remote_engine_id: 'e', remote_request_id: 'q' } }))).toEqual([]);
+  });
+
   it('of an instance that left are forgotten', () => {
     let removed: ((instance: Instance) => void) | undefined;
     const linter = createLinter({ fleet: { onRemoved: (listener) => { removed = listener; return () => undefined; } } });

@@ -17,6 +17,8 @@ const RANK_SUFFIX = /_dp(\d{1,5})$/;
 export interface EngineNote {
   readonly instance: InstanceId;
   readonly instanceName: string;
+  /** One engine may be in the fleet under two roles. */
+  readonly origin: string;
   readonly rank: number;
   /** False: the instance and rank have another id now. */
   isCurrent: boolean;
@@ -55,11 +57,11 @@ export class EngineBook {
     const known = this.#engines.get(engineId);
     if (before === engineId && known?.instance === instance.id) return NO_NEWS;
     const news: { sharedWith?: string; alternatesWith?: string } = {};
-    if (known !== undefined && known.instance !== instance.id && known.isCurrent) news.sharedWith = known.instanceName;
+    if (known !== undefined && known.origin !== instance.origin && known.isCurrent) news.sharedWith = known.instanceName;
     if (known?.instance === instance.id && !known.isCurrent && before !== undefined) news.alternatesWith = before;
     if (before !== undefined && before !== engineId) this.#retire(life, rank, before);
     life.engineIds.set(rank, engineId);
-    this.#remember(engineId, { instance: instance.id, instanceName: instance.name, rank, isCurrent: true });
+    this.#remember(engineId, { instance: instance.id, instanceName: instance.name, origin: instance.origin, rank, isCurrent: true });
     return news;
   }
 

@@ -234,7 +234,7 @@ export function engineId(effect: 'hangs' | undefined): readonly Rule[] {
         const prefill = memory.prefill?.instance;
         if (id === undefined || prefill === undefined || leg.kind !== 'decode') return undefined;
         const note = engines.find(id);
-        if (note === undefined || !note.isCurrent || note.instance === prefill.id) return undefined;
+        if (note === undefined || !note.isCurrent || note.origin === prefill.origin) return undefined;
         return `The parameters for ${leg.instance.name} name the engine of ${note.instanceName}; prefill was ${prefill.name}'s.`;
       },
     ),
