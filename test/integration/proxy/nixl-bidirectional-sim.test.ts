@@ -227,6 +227,21 @@ test('completions: text that goes on, and token ids', async () => {
   expect(c.corrupted()).toBe(0);
 });
 
+test.each([false, true])('token ids in and out (/inference/v1/generate), streamed: %s', async (stream) => {
+  await using c = await startCluster({ protocol: { reemitStreams: true } });
+  let tokens = Array.from({ length: 200 }, (_, index) => 1000 + index);
+  for (let turn = 0; turn < 3; turn++) {
+    const body = { model: MODEL, token_ids: tokens, sampling_params: { max_tokens: 20 }, conversation_id: 'g', stream };
+    const text = await (await post(`${c.origin}/inference/v1/generate`, body)).text();
+    await until(() => c.tracer.last.state);
+    const answers = stream ? text.split('\n\n').slice(0, -2).map((event) => event.replace('data: ', '')) : [text];
+    const answered = answers.flatMap((answer) => (JSON.parse(answer) as { choices: { token_ids: number[] }[] }).choices.flatMap(({ token_ids }) => token_ids));
+    expect(answered.length).toBeGreaterThan(3);
+    tokens = [...tokens, ...answered, 1000 + turn];
+  }
+  expect([c.fact('Turns reused'), c.fact('Streams re-emitted'), c.corrupted()]).toEqual([2, stream ? 3 : 0, 0]);
+});
+
 test('whatever clients do with their histories, no answer is computed on foreign blocks', async () => {
   await using c = await startCluster({ prefills: 2, decodes: 2 });
   const random = createPrng(7);
