@@ -32,5 +32,6 @@ export function viewOf({ telemetry, kvEvents }: Pick<EngineParts, 'telemetry' | 
     latency: telemetry.instanceLatency(instance.id),
     rates: telemetry.instanceRates(instance.id),
     streams: kvEvents.streamsOf(instance.id),
+    rankLatency: (rank) => telemetry.rankLatency(instance.id, rank),
   });
 }

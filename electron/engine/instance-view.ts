@@ -8,9 +8,10 @@ export interface InstanceFacts {
   readonly latency: InstanceLatency;
   readonly rates: { readonly tokensPerSecond?: number; readonly errors5m: number };
   readonly streams: readonly StreamId[];
+  readonly rankLatency: (rank: number) => InstanceLatency;
 }
 
-export function instanceView(instance: Instance, { latency, rates, streams }: InstanceFacts): InstanceView {
+export function instanceView(instance: Instance, { latency, rates, streams, rankLatency }: InstanceFacts): InstanceView {
   const { stateReason, version, gauges, scrapeError, kvEvents } = instance;
   return {
     id: instance.id,
@@ -27,6 +28,7 @@ export function instanceView(instance: Instance, { latency, rates, streams }: In
     ...(version !== undefined && { version }),
     dpSize: instance.dpSize,
     dpSizeSource: instance.dpSizeSource,
+    ...(instance.dpSize > 1 && { ranks: instance.rankInFlight.map((inFlight, rank) => ({ rank, inFlight, latency: rankLatency(rank) })) }),
     ...(instance.transfer !== undefined && { transfer: instance.transfer }),
     ...(instance.bootstrapPort !== undefined && { bootstrapPort: instance.bootstrapPort }),
     ...(instance.registeredBy !== undefined && { registeredBy: instance.registeredBy }),

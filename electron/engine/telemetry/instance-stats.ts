@@ -8,6 +8,22 @@ import { CounterSeries, DistributionSeries, GaugeSeries } from './windowed.ts';
 export const DISTRIBUTIONS = ['prefillMs', 'ttftMs', 'itlMs', 'tpotMs', 'e2elMs'] as const;
 export type DistributionName = (typeof DISTRIBUTIONS)[number];
 
+/** More ranks than this have no series of their own; real engines have at most a few dozen behind one address. */
+const MAX_RANKS = 256;
+
+/** Latency of the legs that were pinned to one data-parallel rank. */
+export class RankStats {
+  readonly series: Readonly<Record<DistributionName, DistributionSeries>> = createSeries();
+  readonly gaps = new BucketBatch();
+}
+
+function createSeries(): Readonly<Record<DistributionName, DistributionSeries>> {
+  return {
+    prefillMs: new DistributionSeries(), ttftMs: new DistributionSeries(), itlMs: new DistributionSeries(),
+    tpotMs: new DistributionSeries(), e2elMs: new DistributionSeries(),
+  };
+}
+
 export class InstanceStats {
   readonly id: InstanceId;
   readonly role: Role;
@@ -27,6 +43,7 @@ export class InstanceStats {
   readonly promptTokens = new CounterSeries();
   readonly inFlight = new GaugeSeries();
   readonly kvUsage = new GaugeSeries();
+  readonly #ranks = new Map<number, RankStats>();
   hasPromptTokens = false;
   hasEvents = false;
   errorsTotal = 0;
@@ -37,10 +54,7 @@ export class InstanceStats {
     this.id = id;
     this.role = role;
     this.name = name;
-    this.series = {
-      prefillMs: new DistributionSeries(), ttftMs: new DistributionSeries(), itlMs: new DistributionSeries(),
-      tpotMs: new DistributionSeries(), e2elMs: new DistributionSeries(),
-    };
+    this.series = createSeries();
     this.lifetime = {
       prefillMs: new LogHistogram(), ttftMs: new LogHistogram(), itlMs: new LogHistogram(),
       tpotMs: new LogHistogram(), e2elMs: new LogHistogram(),
@@ -50,9 +64,26 @@ export class InstanceStats {
     };
   }
 
-  record(name: DistributionName, second: number, ms: number, bucket: number): void {
+  /** @param rank the data-parallel rank that the leg was pinned to, if any. */
+  record(name: DistributionName, second: number, ms: number, bucket: number, rank?: number): void {
     this.series[name].record(second, ms, bucket);
     this.lifetime[name].record(ms, bucket);
+    if (rank !== undefined) this.rank(rank)?.series[name].record(second, ms, bucket);
+  }
+
+  /** Made at first sight; undefined beyond the limit. */
+  rank(rank: number): RankStats | undefined {
+    let stats = this.#ranks.get(rank);
+    if (stats === undefined && this.#ranks.size < MAX_RANKS) {
+      stats = new RankStats();
+      this.#ranks.set(rank, stats);
+    }
+    return stats;
+  }
+
+  /** Ranks that legs were pinned to, and what was seen of them. */
+  ranks(): ReadonlyMap<number, RankStats> {
+    return this.#ranks;
   }
 
   countEvents(second: number, count: number): void {

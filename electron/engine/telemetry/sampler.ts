@@ -91,13 +91,13 @@ export class Sampler {
     }
     if (!record.isTtftFolded && record.firstChunkMs !== undefined) {
       record.isTtftFolded = true;
-      this.#record(stats, 'ttftMs', record.firstChunkMs);
+      this.#record(stats, 'ttftMs', record.firstChunkMs, answering?.rank);
     }
     this.foldGaps(record);
     if (record.endMs === undefined) return true;
     if (!record.isEndFolded) {
       record.isEndFolded = true;
-      if (record.state === 'ok') this.#record(stats, 'e2elMs', record.endMs);
+      if (record.state === 'ok') this.#record(stats, 'e2elMs', record.endMs, answering?.rank);
     }
     return this.#foldEnd(record, stats);
   }
@@ -116,7 +116,7 @@ export class Sampler {
   foldGaps(record: RequestRecord): void {
     const { stream } = record;
     if (stream === undefined) return;
-    stream.gaps.read(stream.chunks, isOwnPace(record) ? this.#gapSink(this.#answering(record)) : NO_SINK);
+    stream.gaps.read(stream.chunks, isOwnPace(record) ? this.#gapSink(answeringLeg(record)) : NO_SINK);
   }
 
   /** Hands the gaps of this round on. Called after every round of `fold`. */
@@ -126,6 +126,11 @@ export class Sampler {
       stats.lifetime.itlMs.addBatch(stats.gaps);
       this.fleet.itlMs.addBatch(this.#second, stats.gaps);
       stats.gaps.clear();
+      for (const { series, gaps } of stats.ranks().values()) {
+        if (gaps.isEmpty) continue;
+        series.itlMs.addBatch(this.#second, gaps);
+        gaps.clear();
+      }
     }
     this.#withGaps.clear();
   }
@@ -148,14 +153,14 @@ export class Sampler {
       const tpot = tpotMs(record);
       if (tpot !== undefined) {
         record.isTpotFolded = true;
-        this.#record(stats, 'tpotMs', tpot);
+        this.#record(stats, 'tpotMs', tpot, answering?.rank);
       }
     }
     if (record.isGapsFolded) return true;
     const isWaiting = record.state === 'ok' && record.firstChunkMs !== undefined && answering?.usage === undefined;
     if (isWaiting && record.elapsedMs() - (record.endMs ?? 0) < FACTS_GRACE_MS) return false;
     record.isGapsFolded = true;
-    record.stream?.gaps.finish(trailingMessages(record), isOwnPace(record) ? this.#gapSink(stats) : NO_SINK);
+    record.stream?.gaps.finish(trailingMessages(record), isOwnPace(record) ? this.#gapSink(answering) : NO_SINK);
     return true;
   }
 
@@ -173,7 +178,7 @@ export class Sampler {
       const ms = leg.endMs - leg.sentMs;
       if (leg.outcome === 'ok') {
         stats?.legMs[leg.kind].record(ms);
-        if (leg.kind === 'prefill') this.#record(stats, 'prefillMs', ms);
+        if (leg.kind === 'prefill') this.#record(stats, 'prefillMs', ms, leg.rank);
       } else if (leg.outcome === 'error' && stats !== undefined) {
         stats.errors.add(this.#second, 1);
         stats.errorsTotal += 1;
@@ -209,21 +214,18 @@ export class Sampler {
   }
 
   /** Gaps of an instance that left are not counted. */
-  #gapSink(stats: InstanceStats | undefined): GapSink {
+  #gapSink(leg: LegRecord | undefined): GapSink {
+    const stats = leg === undefined ? undefined : this.of(leg.instance);
     if (stats === undefined) return NO_SINK;
     this.#withGaps.add(stats);
-    return stats.gaps;
+    const rank = leg?.rank === undefined ? undefined : stats.rank(leg.rank);
+    return rank === undefined ? stats.gaps : bothOf(stats.gaps, rank.gaps);
   }
 
-  #answering(record: RequestRecord): InstanceStats | undefined {
-    const leg = answeringLeg(record);
-    return leg === undefined ? undefined : this.of(leg.instance);
-  }
-
-  #record(stats: InstanceStats | undefined, name: DistributionName, ms: number): void {
+  #record(stats: InstanceStats | undefined, name: DistributionName, ms: number, rank: number | undefined): void {
     const bucket = bucketOf(ms);
     this.fleet[name].record(this.#second, ms, bucket);
-    stats?.record(name, this.#second, ms, bucket);
+    stats?.record(name, this.#second, ms, bucket, rank);
   }
 
   #countEdge(from: InstanceId | 'proxy', to: InstanceId): void {
@@ -239,6 +241,15 @@ export class Sampler {
     }
     edge.counts.add(this.#second, 1);
   }
+}
+
+function bothOf(one: GapSink, other: GapSink): GapSink {
+  return {
+    record(ms) {
+      one.record(ms);
+      other.record(ms);
+    },
+  };
 }
 
 /** Whether the gaps of a stream are those of its engine. */

@@ -265,6 +265,12 @@ export class Telemetry implements Tracer {
     return stats === undefined ? {} : this.#summaries(stats.series);
   }
 
+  /** Of one data-parallel rank; empty when no leg was pinned to it. */
+  rankLatency(id: InstanceId, rank: number): InstanceLatency {
+    const stats = this.#sampler.find(id)?.ranks().get(rank);
+    return stats === undefined ? {} : this.#summaries(stats.series);
+  }
+
   instanceRates(id: InstanceId): { readonly tokensPerSecond?: number; readonly errors5m: number } {
     const stats = this.#sampler.find(id);
     const counter = stats?.tokenCounter;

@@ -324,3 +324,31 @@ describe('what is kept', () => {
     expect(bench().telemetry.detail('r9' as RecordId)).toBeUndefined();
   });
 });
+
+describe('data-parallel ranks', () => {
+  it('keeps the latency of each rank apart, and the whole of the instance together', () => {
+    const setup = bench();
+    const { telemetry, clock, begin } = setup;
+    for (const [prefillRank, decodeRank, prefillMs, gapMs] of [[0, 1, 10, 5], [1, 1, 30, 7]] as const) {
+      const trace = begin();
+      const prefill = sendLeg(trace, 'prefill', P0, { rank: prefillRank });
+      clock.advance(prefillMs);
+      prefill.end('ok');
+      const decode = sendLeg(trace, 'decode', D0, { rank: decodeRank });
+      for (let chunk = 0; chunk < 5; chunk += 1) {
+        clock.advance(gapMs);
+        trace.chunk(10, 1);
+      }
+      decode.facts({ usage: { promptTokens: 10, completionTokens: 3 } });
+      decode.end('ok');
+      trace.end('ok');
+    }
+    telemetry.settle();
+    expect([0, 1, 2].map((rank) => telemetry.rankLatency(P0.id, rank).prefillMs?.n)).toEqual([1, 1, undefined]);
+    expect(telemetry.rankLatency(P0.id, 1).prefillMs?.p50).toBeCloseTo(30, 0);
+    expect(telemetry.rankLatency(D0.id, 0)).toEqual({});
+    const pinned = telemetry.rankLatency(D0.id, 1);
+    expect([pinned.ttftMs?.n, pinned.e2elMs?.n, pinned.tpotMs?.n, pinned.itlMs?.n]).toEqual([2, 2, 2, telemetry.instanceLatency(D0.id).itlMs?.n]);
+    expect(telemetry.instanceLatency(P0.id).prefillMs?.n).toBe(2);
+  });
+});
