@@ -5,6 +5,7 @@
  */
 import type { LegUsage } from '#shared/request.ts';
 import type { LegFacts } from '../telemetry/trace.ts';
+import { asJsonObject } from './client-request.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './connectors/transfer-params.ts';
 import { jsonKey, lastValueOf, memberValue, type JsonMember } from './json-members.ts';
 
@@ -20,7 +21,7 @@ export function factsOfObject(body: Buffer, members: readonly JsonMember[]): Leg
   const finishReason = parse(lastValueOf(body, FINISH_REASON));
   return collect({
     usage: usageOf(parse(memberValue(body, members, 'usage'))),
-    metrics: asObject(parse(memberValue(body, members, 'metrics'))),
+    metrics: asJsonObject(parse(memberValue(body, members, 'metrics'))),
     finishReason: typeof finishReason === 'string' ? finishReason : undefined,
     params: memberValue(body, members, KV_TRANSFER_PARAMS),
   });
@@ -31,7 +32,7 @@ export function factsOfBody(lastBytes: Buffer): LegFacts {
   const finishReason = parse(lastValueOf(lastBytes, FINISH_REASON));
   return collect({
     usage: usageOf(parse(lastValueOf(lastBytes, USAGE))),
-    metrics: asObject(parse(lastValueOf(lastBytes, METRICS))),
+    metrics: asJsonObject(parse(lastValueOf(lastBytes, METRICS))),
     finishReason: typeof finishReason === 'string' ? finishReason : undefined,
     params: lastValueOf(lastBytes, PARAMS),
   });
@@ -65,7 +66,7 @@ export function isErrorBody(body: Buffer): boolean {
 
 /** The error of such a body: its `error` field, else the whole (vLLM's flat form from before 2025-08). */
 export function errorIn(body: Buffer): unknown {
-  const answer = asObject(parse(body));
+  const answer = asJsonObject(parse(body));
   return answer?.['error'] ?? answer ?? body.toString('utf8', 0, FIRST_BYTES);
 }
 
@@ -83,10 +84,10 @@ export function factsOfStream(lastBytes: Buffer): StreamFacts {
   let error: unknown;
   let read = 0;
   for (const payload of payloadsFromEnd(lastBytes.toString('utf8'))) {
-    const event = asObject(parseText(payload));
+    const event = asJsonObject(parseText(payload));
     if (event === undefined) continue;
     usage ??= usageOf(event['usage']);
-    metrics ??= asObject(event['metrics']);
+    metrics ??= asJsonObject(event['metrics']);
     finishReason ??= finishReasonOf(event['choices']);
     error ??= event['error'] ?? undefined;
     if (++read === EVENTS_READ || (usage !== undefined && finishReason !== undefined)) break;
@@ -99,7 +100,7 @@ export function factsOfStream(lastBytes: Buffer): StreamFacts {
 export function findErrorEvent(bytes: Buffer): unknown {
   let error: unknown;
   for (const payload of payloadsFromEnd(bytes.toString('utf8'))) {
-    const own = asObject(parseText(payload))?.['error'];
+    const own = asJsonObject(parseText(payload))?.['error'];
     if (own !== undefined && own !== null) error = own;
   }
   return error;
@@ -116,14 +117,14 @@ function* payloadsFromEnd(text: string): Generator<string> {
 }
 
 function usageOf(value: unknown): LegUsage | undefined {
-  const usage = asObject(value);
+  const usage = asJsonObject(value);
   if (usage === undefined) return undefined;
   const found: { -readonly [K in keyof LegUsage]: LegUsage[K] } = {};
   const promptTokens = asCount(usage['prompt_tokens']);
   if (promptTokens !== undefined) found.promptTokens = promptTokens;
   const completionTokens = asCount(usage['completion_tokens']);
   if (completionTokens !== undefined) found.completionTokens = completionTokens;
-  const cachedTokens = asCount(asObject(usage['prompt_tokens_details'])?.['cached_tokens']);
+  const cachedTokens = asCount(asJsonObject(usage['prompt_tokens_details'])?.['cached_tokens']);
   if (cachedTokens !== undefined) found.cachedTokens = cachedTokens;
   return found;
 }
@@ -131,7 +132,7 @@ function usageOf(value: unknown): LegUsage | undefined {
 function finishReasonOf(choices: unknown): string | undefined {
   if (!Array.isArray(choices)) return undefined;
   for (const choice of choices) {
-    const reason = asObject(choice)?.['finish_reason'];
+    const reason = asJsonObject(choice)?.['finish_reason'];
     if (typeof reason === 'string') return reason;
   }
   return undefined;
@@ -149,10 +150,6 @@ function parseText(text: string): unknown {
     // A cut first event or foreign text: says nothing.
     return undefined;
   }
-}
-
-function asObject(value: unknown): Json | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 }
 
 function asCount(value: unknown): number | undefined {

@@ -23,7 +23,7 @@ import { ProxyError } from './proxy-error.ts';
 export type EncodeContext = LegContext & { readonly scheduler: LegScheduler };
 
 /** More parts than any model takes; refused instead of cut, because a part left out would change the answer. */
-export const MAX_MEDIA_PARTS = 1000;
+const MAX_MEDIA_PARTS = 1000;
 
 /**
  * Content parts that hold media in the raw, and the field that holds it (MM_PARSER_MAP in vllm/entrypoints/chat_utils.py).
