@@ -2,25 +2,23 @@
  * Mooncake (MooncakeConnector since 2026-02-03, vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py).
  * Both legs run at once. Decode is told a transfer id, prefill's engine id and its bootstrap server; it asks prefill's
  * worker, which pushes. Prefill's answer carries nothing, so it is watched: a decode leg that waits for KV that will not
- * come would wait for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s). What is where: bootstrap-*.ts know the engine ids,
- * concurrent-pair.ts couples the legs, verdicts.ts and status.ts are for people.
+ * come would wait for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s). What is where: mooncake/bootstrap-*.ts know the engine ids,
+ * handoff.ts makes the legs, which concurrent-pair.ts couples; verdicts.ts and status.ts are for people.
  *
  * Invariants: a transfer id serves one try, so a repeated pair cannot meet the old one; no request asks a bootstrap server;
  * a decode leg waits only as long as the engine id that it was told is the one in the table.
  */
-import { randomUUID } from 'node:crypto';
 import type { ConnectorStatus } from '#shared/protocol.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import { LinkedSet } from '../linked-set.ts';
-import { decodeBody, prefillBody } from '../prefill-body.ts';
 import { describeLeg, ProxyError } from '../proxy-error.ts';
 import { clientRank } from './client-rank.ts';
-import { ConcurrentPair } from './concurrent-pair.ts';
-import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegTarget } from './connector.ts';
+import type { Answer, Connector, ConnectorServices, LegContext, LegTarget } from './connector.ts';
 import { decodeAlone } from './decode-alone.ts';
 import { BootstrapBook } from './mooncake/bootstrap-book.ts';
 import type { BootstrapEntry, BootstrapSlot, BootstrapTiming } from './mooncake/bootstrap-entry.ts';
+import { Handoff, restarted } from './mooncake/handoff.ts';
 import { mooncakeStatus } from './mooncake/status.ts';
 import { bootstrapUnanswered, kvLeftBehind, prefillKeptNoKv, staleEngineId } from './mooncake/verdicts.ts';
 import { decodeWithoutPrefill, reasonAgainstPull, unchanged } from './nixl-pull.ts';
@@ -174,56 +172,4 @@ class MooncakeConnector implements Connector {
       if (this.#waiting.size > 0) this.#planSweep();
     }, this.#timing.graceMs / 2).unref();
   }
-}
-
-interface HandoffInit {
-  readonly prefill: LegTarget;
-  readonly decode: LegTarget;
-  readonly entry: BootstrapEntry;
-  readonly slot: BootstrapSlot;
-}
-
-/** One try of one request over one pair. */
-class Handoff extends ConcurrentPair {
-  readonly entry: BootstrapEntry;
-  readonly slot: BootstrapSlot;
-  /** Prefill ended otherwise than by length; `reason` is what decode was cancelled with. */
-  keptNothing: { readonly finishReason: string; readonly reason: ProxyError } | undefined;
-  hasKeptKv = false;
-
-  constructor(context: LegContext, { prefill, decode, entry, slot }: HandoffInit) {
-    const { request } = context;
-    const transferId = `xfer-${randomUUID()}`;
-    const prefillParams = JSON.stringify({ do_remote_decode: true, do_remote_prefill: false, transfer_id: transferId });
-    const decodeParams = JSON.stringify({
-      do_remote_decode: false,
-      do_remote_prefill: true,
-      remote_bootstrap_addr: entry.address,
-      remote_engine_id: slot.engineId,
-      transfer_id: transferId,
-    });
-    super(context, {
-      prefill: { kind: 'prefill', ...prefill, ...prefillBody(request, { transferParams: prefillParams, mustEndByLength: true }), kvTransferParams: prefillParams },
-      decode: { kind: 'decode', ...decode, ...decodeBody(request, Buffer.from(decodeParams)), kvTransferParams: decodeParams },
-    });
-    this.entry = entry;
-    this.slot = slot;
-  }
-
-  /** Only FINISHED_LENGTH_CAPPED keeps KV. An answer that names no reason is waited for: nothing speaks against it. */
-  protected override prefillEnded({ facts: { finishReason } }: LegAnswer): ProxyError | undefined {
-    if (finishReason === undefined || finishReason === 'length') {
-      this.hasKeptKv = true;
-      return undefined;
-    }
-    const { instance } = this.prefill;
-    const message = `${describeLeg('prefill', instance)} ended by ${finishReason}, not by length, and kept no KV.`;
-    this.keptNothing = { finishReason, reason: new ProxyError(502, 'prefill_kept_no_kv', message, { instance }) };
-    return this.keptNothing.reason;
-  }
-}
-
-function restarted(instance: Instance): ProxyError {
-  const message = `${describeLeg('prefill', instance)}: the engine restarted, and the KV that decode waited for is gone.`;
-  return new ProxyError(502, 'prefill_restarted', message, { leg: 'prefill', instance, retryable: true, mayRepeatOnSame: true });
 }

@@ -1,45 +1,32 @@
 /**
  * NIXL push (NixlPushConnector since 2026-06-12, vllm/distributed/kv_transfer/kv_connector/v1/nixl/push_scheduler.py and
  * push_worker.py). Decode registers its blocks with prefill, which writes into them; the two find each other by the request
- * id, so both legs carry one X-Request-Id on one path. Decode must be told prefill's engine id and side channel: known
- * from an earlier answer (nixl-push/slots.ts) both legs run at once, otherwise prefill runs first and its own answer is
- * forwarded, without the block ids.
+ * id, so both legs carry one X-Request-Id on one path. Decode must be told prefill's engine id and side channel. When
+ * they are known from an earlier answer (nixl-push/slots.ts) both legs run at once (push-pair.ts); otherwise prefill runs
+ * first, and its own answer is forwarded without the block ids.
  *
  * Invariants: an X-Request-Id serves one try; an engine that does not say that it pushes is never used as one that does;
  * what decode was told is compared with what prefill then answers.
  */
 import type { ConnectorStatus } from '#shared/protocol.ts';
-import type { Api } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import { editMembers, memberValue } from '../json-members.ts';
 import { LinkedSet } from '../linked-set.ts';
-import { decodeBody, prefillBody } from '../prefill-body.ts';
-import { describeLeg, ProxyError } from '../proxy-error.ts';
+import { decodeBody } from '../prefill-body.ts';
+import { ProxyError } from '../proxy-error.ts';
 import { clientRank } from './client-rank.ts';
-import { ConcurrentPair } from './concurrent-pair.ts';
-import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegRequest, LegTarget } from './connector.ts';
+import type { Answer, Connector, ConnectorServices, LegContext } from './connector.ts';
 import { decodeAlone } from './decode-alone.ts';
 import { decodeOnlyVerdict } from './decode-only.ts';
 import { decodeWithoutPrefill, reasonAgainstPull, unchanged } from './nixl-pull.ts';
-import { isSamePlace, readAnswer, type Coordinates, type ReadAnswer } from './nixl-push/coordinates.ts';
+import { readAnswer, type Coordinates, type ReadAnswer } from './nixl-push/coordinates.ts';
 import { PairIds } from './nixl-push/pair-ids.ts';
-import { Slots, type Slot } from './nixl-push/slots.ts';
+import { idHeader, prefillLeg, PushPair, restarted, RESTARTED, type HandoffInit } from './nixl-push/push-pair.ts';
+import { Slots } from './nixl-push/slots.ts';
 import { pushStatus } from './nixl-push/status.ts';
 import { notPushMode, staleCoordinates } from './nixl-push/verdicts.ts';
 import { remoteHostVerdict } from './remote-host.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './transfer-params.ts';
-
-/** As for pull: only do_remote_decode is tested, the nulls are customary. */
-const PREFILL_PARAMS = JSON.stringify({
-  do_remote_decode: true,
-  do_remote_prefill: false,
-  remote_engine_id: null,
-  remote_block_ids: null,
-  remote_host: null,
-  remote_port: null,
-});
-
-const RESTARTED = 'prefill_restarted';
 
 export function createNixlPush(services: ConnectorServices): Connector {
   return new NixlPushConnector(services);
@@ -146,75 +133,4 @@ class NixlPushConnector implements Connector {
       pair.cancel(restarted(instance, why));
     }
   }
-}
-
-interface HandoffInit {
-  readonly target: LegTarget;
-  readonly slot: Slot;
-  /** X-Request-Id of both legs. */
-  readonly id: string;
-}
-
-interface PushPairInit extends HandoffInit {
-  readonly decode: LegTarget;
-  readonly told: Coordinates;
-  readonly slots: Slots;
-}
-
-/** One try with both legs at once. */
-class PushPair extends ConcurrentPair {
-  /** What decode was told. */
-  readonly told: Coordinates;
-  readonly #slot: Slot;
-  readonly #slots: Slots;
-  /** Prefill's answer does not fit what decode was told; `reason` is what decode was cancelled with. */
-  refused: { readonly read: ReadAnswer; readonly reason: ProxyError } | undefined;
-
-  constructor(context: LegContext, init: PushPairInit) {
-    const { request } = context;
-    const params = `${init.slot.head}${JSON.stringify(ENGINE_REQUEST_ID[request.api](init.id))}}`;
-    super(context, {
-      prefill: prefillLeg(context, init),
-      decode: { kind: 'decode', ...init.decode, ...decodeBody(request, Buffer.from(params)), kvTransferParams: params, ...idHeader(context, init.id) },
-    });
-    this.told = init.told;
-    this.#slot = init.slot;
-    this.#slots = init.slots;
-  }
-
-  protected override prefillEnded(answer: LegAnswer): ProxyError | undefined {
-    const { instance } = this.prefill;
-    const read = readAnswer(memberValue(answer.body, answer.members, KV_TRANSFER_PARAMS), instance);
-    if (read.kind === 'push') {
-      this.#slots.learn(this.#slot, read.coordinates);
-      if (isSamePlace(this.told, read.coordinates)) return undefined;
-    }
-    const reason = read.kind === 'push' ? restarted(instance, 'its answer names another engine than decode was told') : notHandedOver(instance, read.why);
-    this.refused = { read, reason };
-    return reason;
-  }
-}
-
-function prefillLeg(context: LegContext, { target, id }: HandoffInit): LegRequest {
-  return { kind: 'prefill', ...target, ...prefillBody(context.request, { transferParams: PREFILL_PARAMS }), kvTransferParams: PREFILL_PARAMS, ...idHeader(context, id) };
-}
-
-function idHeader({ request }: LegContext, id: string): Pick<LegRequest, 'headers'> {
-  return id === request.requestId ? {} : { headers: { 'x-request-id': id } };
-}
-
-/** What vLLM makes of the header, without its random suffix (vllm/entrypoints/serve/engine/serving.py). Not used for matching. */
-const ENGINE_REQUEST_ID: Readonly<Record<Api, (id: string) => string>> = {
-  chat: (id) => `chatcmpl-${id}`,
-  completions: (id) => `cmpl-${id}-0`,
-  generate: (id) => `generate-tokens-${id}`,
-};
-
-function restarted(instance: Instance, why: string): ProxyError {
-  const message = `${describeLeg('prefill', instance)}: the engine is not the one that decode was told of (${why}).`;
-  return new ProxyError(502, RESTARTED, message, { leg: 'prefill', instance, retryable: true, mayRepeatOnSame: true });
-}
-
-function notHandedOver(instance: Instance, why: string): ProxyError {
-  return new ProxyError(502, 'no_handoff', `${describeLeg('prefill', instance)} handed nothing over: ${why}.`, { instance });
 }

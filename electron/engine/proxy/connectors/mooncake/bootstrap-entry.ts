@@ -177,6 +177,7 @@ export class BootstrapEntry {
 
   async #askAll(): Promise<void> {
     do {
+      if (this.#stop.signal.aborted) return;
       const restMs = this.#lastAskedMs + this.#init.timing.minGapMs - performance.now();
       if (restMs > 0) await this.#sleep(restMs);
       if (this.#stop.signal.aborted) return;
