@@ -228,13 +228,15 @@ test('a refusal of the request itself is not repeated', async () => {
   expect(c.prefill.received).toHaveLength(2);
 });
 
-test('a prompt shorter than what was reused runs again without', async () => {
+test('a prompt shorter than what was reused runs again without, past the cache of what was misread', async () => {
   await using c = await startCase();
   await c.chat({ messages: [user('hi')], conversation_id: 'c1' });
   c.prefill.script = prefillOk({ prompt_tokens: 49 });
   await c.chat({ messages: [user('hi'), assistant('answer 1'), user('x')], conversation_id: 'c1' });
   expect(c.sentToPrefill(2)).toContain(NULLS);
   expect(codes(c)).toEqual(['reuse_beyond_prompt']);
+  expect(c.prefill.received.map(({ json }) => typeof json['cache_salt'])).toEqual(['undefined', 'undefined', 'string']);
+  expect(c.decodes[0]?.received[1]?.json).not.toHaveProperty('cache_salt');
 });
 
 test('blocks that prefill did not read are said to be unused', async () => {

@@ -7,6 +7,7 @@
  * again without. Engines say what they hold in whole answers only; streams of conversations can be made from whole
  * answers (`reemitStreams`). Requests without a conversation are served by nixl's own code.
  */
+import { randomUUID } from 'node:crypto';
 import type { ConnectorStatus } from '#shared/protocol.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import { jsonKey, lastValueOf, memberValue, scanMembers } from '../json-members.ts';
@@ -123,22 +124,25 @@ class NixlBidirectional implements Connector {
   }
 
   async #prefill(context: LegContext, { id, pull, begun: { blocks } }: Turn): Promise<PrefillDone> {
-    const done = blocks === undefined ? undefined : await this.#prefillFrom(context, { id, pull, blocks });
-    return done ?? prefillAnywhere(context, pull);
+    const done = blocks === undefined ? 'not read' : await this.#prefillFrom(context, { id, pull, blocks });
+    if (done === 'not read') return prefillAnywhere(context, pull);
+    if (done !== 'misread') return done;
+    // The instance has cached what it read under this prompt's tokens: with a salt of its own the leg does not find it.
+    return prefillAnywhere(context, { ...pull, also: new Map([...pull.also, ['cache_salt', JSON.stringify(randomUUID())]]) });
   }
 
-  /** Prefill that reads the last turn's blocks. undefined: it could not, and is to run without. */
+  /** Prefill that reads the last turn's blocks. `not read`: it could not. `misread`: they are not of this prompt. */
   async #prefillFrom(
     context: LegContext,
     { id, pull, blocks }: { readonly id: string; readonly pull: PullRequest; readonly blocks: TakenBlocks },
-  ): Promise<PrefillDone | undefined> {
+  ): Promise<PrefillDone | 'not read' | 'misread'> {
     const { instance: holder } = blocks;
     try {
       const target = context.choose('prefill');
       const corrected = correctRemoteHost(blocks.params, holder);
       if (corrected !== undefined) context.report(remoteHostVerdict(corrected, holder, 'decode->proxy'));
       const done = await prefillOnce(context, pull, { target, params: (corrected?.params ?? blocks.params).toString('utf8') });
-      return this.#isUsable(context, { id, blocks, done }) ? done : undefined;
+      return this.#isRightlyRead(context, { id, blocks, done }) ? done : 'misread';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
       if (NEVER_SENT.has(error.code)) this.#cache.giveBack(id, blocks);
@@ -146,12 +150,12 @@ class NixlBidirectional implements Connector {
       this.#counts.declined++;
       this.#cache.note(id, `declined by prefill: ${error.message}`);
       context.report(declinedVerdict(id, error, holder));
-      return undefined;
+      return 'not read';
     }
   }
 
   /** Whether prefill's own count of the prompt allows for the blocks it read. */
-  #isUsable(context: LegContext, { id, blocks, done }: { readonly id: string; readonly blocks: TakenBlocks; readonly done: PrefillDone }): boolean {
+  #isRightlyRead(context: LegContext, { id, blocks, done }: { readonly id: string; readonly blocks: TakenBlocks; readonly done: PrefillDone }): boolean {
     const { promptTokens, cachedTokens } = done.answer.facts.usage ?? {};
     const { tokens: held } = blocks;
     const { instance } = done.target;

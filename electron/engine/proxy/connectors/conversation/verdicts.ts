@@ -73,8 +73,8 @@ export function beyondPromptVerdict(id: string, counts: { readonly held: number;
     code: 'reuse_beyond_prompt',
     severity: 'error',
     title: 'More tokens were reused than the prompt has',
-    message: `Conversation ${cut(id, 64)}: the last turn left ${counts.held} tokens, but the prompt has ${counts.prompt}; it cannot extend them. Prefill ran again without them.`,
-    nextStep: 'The chat template drops or rewrites earlier messages. Send no conversation id with this model.',
+    message: `Conversation ${cut(id, 64)}: the last turn left ${counts.held} tokens, but the prompt has ${counts.prompt}; it cannot extend them. Prefill ran again without them and past its cache.`,
+    nextStep: `The chat template drops or rewrites earlier messages: send no conversation id with this model. ${prefill.name} may have cached wrong blocks under this prompt; POST /reset_prefix_cache clears them.`,
     hop: 'prefill->proxy',
     instance: prefill.id,
   };
