@@ -84,11 +84,18 @@ describe('ConnectorPanel', () => {
     expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(true);
     await act(async () => checkbox(page, 'Hold back legs that would kill or hang an engine').click());
     expect(calls(transport)).toEqual([{ name: 'protocol.set', input: { blockFatal: false } }]);
+    // Stays where it was put until the engine's state comes, also when that says otherwise.
+    expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(false);
+    await act(async () => transport.snapshot('state', { state: sampleState({ protocol: settings }) }));
+    expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(false);
+    await act(async () => transport.snapshot('state', { state: sampleState() }));
+    expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(true);
     transport.answer('protocol.set', () => {
       throw new PdscopeError('bad_input', 'protocol.set: not now');
     });
     await act(async () => checkbox(page, 'Run decode without stream and re-emit it as one').click());
     await page.until(() => page.text().includes('protocol.set: not now'));
+    expect(checkbox(page, 'Run decode without stream and re-emit it as one').checked).toBe(false);
   });
 
   it('reports what every instance said to the profiler call', async () => {

@@ -168,6 +168,7 @@ describe('RequestsView', () => {
     await using _ = page;
     await act(async () => setUrlState({ selection: 'r3', tab: 'hops' }));
     await page.until(() => page.text().includes('/v1/embeddings'));
+    expect([...page.root.querySelectorAll('dt')].find((term) => term.textContent === 'path')?.nextElementSibling?.textContent).toBe('/v1/embeddings');
   });
 
   it('folds dozens of encode legs into one line per tab', async () => {

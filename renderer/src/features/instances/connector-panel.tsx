@@ -22,7 +22,7 @@ export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanel
   const { connector } = engine;
   const guide = CONNECTOR_GUIDE[connector];
   return (
-    <section className={classes.scroll} aria-label="Connector">
+    <section className={classes.scroll} aria-label="Connector in force">
       <div className={classes.detailHead}>
         <h2 className={classes.detailTitle}>Connector {connector}</h2>
         <span className={classes.note}>{guide.order}</span>

@@ -8,12 +8,14 @@ import classes from './instances.module.css';
 
 export interface FleetSettingsProps {
   readonly engine: EngineState;
+  /** What the select shows: the one in force, or the one being switched to. */
+  readonly connector: ConnectorName;
   readonly isSwitching: boolean;
   readonly onSwitch: (connector: ConnectorName) => void;
 }
 
 /** Connector, policy and, in a demo, the offered load. Each takes effect for new requests, at once. */
-export function FleetSettings({ engine, isSwitching, onSwitch }: FleetSettingsProps): ReactElement {
+export function FleetSettings({ engine, connector, isSwitching, onSwitch }: FleetSettingsProps): ReactElement {
   const policy = useOperation('policy.set');
   return (
     <div className={classes.settings}>
@@ -22,7 +24,7 @@ export function FleetSettings({ engine, isSwitching, onSwitch }: FleetSettingsPr
         <NativeSelect
           aria-label="Connector"
           data={[...CONNECTORS]}
-          value={engine.connector}
+          value={connector}
           disabled={isSwitching}
           onChange={(event) => onSwitch(ConnectorNameSchema.parse(event.currentTarget.value))}
         />

@@ -8,6 +8,7 @@ import { ViewHeader } from '../../shell/view-header.tsx';
 import { useEngineState } from '../../stores/engine-context.tsx';
 import { useConnection } from '../../transport/transport-context.tsx';
 import { useOperation } from '../../transport/use-operation.ts';
+import { usePending } from '../../transport/use-pending.ts';
 import { CodeBlock } from '../../ui/copy-text.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Message } from '../../ui/message.tsx';
@@ -29,6 +30,12 @@ export function InstancesView(): ReactElement {
   const [{ selection }, setUrl] = useUrlState();
   const connectorSet = useOperation('connector.set');
   const [wanted, setWanted] = useState<ConnectorName>();
+  const pending = usePending<ConnectorName>(engine?.connector ?? 'nixl');
+  const onSwitch = async (connector: ConnectorName): Promise<void> => {
+    setWanted(connector);
+    pending.want(connector);
+    if ((await connectorSet.run({ connector })) === undefined) pending.giveUp();
+  };
   const ids = engine?.instances.map((instance) => instance.id).join(' ') ?? '';
 
   const commands = useMemo<readonly Command[]>(() => {
@@ -61,10 +68,6 @@ export function InstancesView(): ReactElement {
   }
 
   const selected = engine.instances.find((instance) => instance.id === selection);
-  const onSwitch = (connector: ConnectorName): void => {
-    setWanted(connector);
-    void connectorSet.run({ connector });
-  };
   const close = (): void => setUrl({ selection: '' });
   const detail =
     selection === NEW ? (
@@ -72,7 +75,7 @@ export function InstancesView(): ReactElement {
     ) : selected !== undefined ? (
       <InstanceDetail key={selected.id} instance={selected} engine={engine} onClose={close} />
     ) : selection === '' ? (
-      <ConnectorPanel engine={engine} isSwitching={connectorSet.isRunning} onSwitch={onSwitch} />
+      <ConnectorPanel engine={engine} isSwitching={connectorSet.isRunning} onSwitch={(connector) => void onSwitch(connector)} />
     ) : (
       <EmptyState title="No longer in the fleet" text={`The instance ${selection} was removed, or this link is from another run of pdscope.`} />
     );
@@ -80,7 +83,7 @@ export function InstancesView(): ReactElement {
   return (
     <>
       <ViewHeader title="Instances" actions={<Button onClick={() => setUrl({ selection: NEW })}>Add instance</Button>}>
-        <FleetSettings engine={engine} isSwitching={connectorSet.isRunning} onSwitch={onSwitch} />
+        <FleetSettings engine={engine} connector={pending.shown} isSwitching={connectorSet.isRunning} onSwitch={(connector) => void onSwitch(connector)} />
       </ViewHeader>
       {connectorSet.error !== undefined && (
         <div className={classes.refused}>

@@ -3,6 +3,7 @@ import type { ReactElement } from 'react';
 import type { ProtocolSettings } from '#shared/protocol.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
 import { useOperation } from '../../transport/use-operation.ts';
+import { usePending, type Pending } from '../../transport/use-pending.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import classes from './instances.module.css';
@@ -10,7 +11,13 @@ import classes from './instances.module.css';
 /** Settings of the protocols; each takes effect at once, for requests that begin afterwards. */
 export function ProtocolSettingsSection({ settings, connector }: { readonly settings: ProtocolSettings; readonly connector: ConnectorName }): ReactElement {
   const operation = useOperation('protocol.set');
-  const set = (change: Partial<ProtocolSettings>): void => void operation.run(change);
+  const blockFatal = usePending(settings.blockFatal);
+  const reemitStreams = usePending(settings.reemitStreams);
+  const encodeStage = usePending(settings.encodeStage);
+  const set = async <T,>(pending: Pending<T>, value: T, change: Partial<ProtocolSettings>): Promise<void> => {
+    pending.want(value);
+    if ((await operation.run(change)) === undefined) pending.giveUp();
+  };
   return (
     <>
       <SectionHead title="Settings">
@@ -20,28 +27,31 @@ export function ProtocolSettingsSection({ settings, connector }: { readonly sett
         <Checkbox
           label="Hold back legs that would kill or hang an engine"
           description="Such a leg is answered with 502 and the reason. Off: it is sent, and the finding says so."
-          checked={settings.blockFatal}
+          checked={blockFatal.shown}
           disabled={operation.isRunning}
-          onChange={(event) => set({ blockFatal: event.currentTarget.checked })}
+          onChange={({ currentTarget: { checked } }) => void set(blockFatal, checked, { blockFatal: checked })}
         />
         <Checkbox
           label="Run decode without stream and re-emit it as one"
           description={`For conversations over nixl-bidirectional: engines give the parameters of the next turn in whole answers only. Clients see no token before the last one is done.${connector === 'nixl-bidirectional' ? '' : ` ${connector} does not use it.`}`}
-          checked={settings.reemitStreams}
+          checked={reemitStreams.shown}
           disabled={operation.isRunning}
-          onChange={(event) => set({ reemitStreams: event.currentTarget.checked })}
+          onChange={({ currentTarget: { checked } }) => void set(reemitStreams, checked, { reemitStreams: checked })}
         />
         <NativeSelect
           label="Encode stage"
           description="Before any connector: images, audio and video of a request go to encode instances first."
           className={classes.narrow ?? ''}
-          value={settings.encodeStage}
+          value={encodeStage.shown}
           disabled={operation.isRunning}
           data={[
             { value: 'auto', label: 'auto: when encode instances are there and the request has media' },
             { value: 'off', label: 'off' },
           ]}
-          onChange={(event) => set({ encodeStage: event.currentTarget.value === 'off' ? 'off' : 'auto' })}
+          onChange={({ currentTarget: { value } }) => {
+            const stage = value === 'off' ? 'off' : 'auto';
+            void set(encodeStage, stage, { encodeStage: stage });
+          }}
         />
         {operation.error !== undefined && <Message tone="error">{operation.error.message}</Message>}
       </div>

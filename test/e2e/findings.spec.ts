@@ -1,0 +1,91 @@
+import type { Locator, Page } from '@playwright/test';
+import { chat } from './support/client.ts';
+import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme } from './support/fixtures.ts';
+
+/** What pdscope says to a client that brings transfer parameters of its own. */
+const TITLE = /client's own kv_transfer_params/;
+const PARAMS = { kv_transfer_params: { do_remote_decode: false, do_remote_prefill: true, remote_engine_id: 'brought-along' } };
+
+const list = (page: Page): Locator => page.getByRole('table', { name: 'Findings', exact: true });
+const detail = (page: Page): Locator => page.getByRole('region', { name: 'Finding', exact: true });
+
+async function filterBy(page: Page, filter: string): Promise<void> {
+  await page.getByLabel('Filter', { exact: true }).fill(filter);
+  await page.keyboard.press('Enter');
+}
+
+test('a finding made by a real request is listed with its next step, and leads to that request', async ({ app, host }) => {
+  const { status } = await chat(host, 'e2e-brought-params', PARAMS);
+  expect(status).toBe(200);
+  await openView(app, 'findings');
+  await filterBy(app, 'e2e-brought-params');
+  const row = list(app).getByRole('row').filter({ hasText: TITLE });
+  await expect(row.first()).toBeVisible();
+  await row.first().getByRole('button').click();
+
+  await expect(detail(app)).toContainText('Next step');
+  const evidence = detail(app).getByRole('row').filter({ hasText: 'brought-along' });
+  await expect(evidence.first()).toContainText('client->proxy');
+  await evidence.first().getByRole('link').click();
+
+  const request = app.getByRole('region', { name: 'Request detail' });
+  await expect(request).toContainText('e2e-brought-params');
+  await expect(request.getByRole('list', { name: 'Findings on this request' })).toContainText(TITLE);
+  await request.getByRole('tab', { name: /^Hops/ }).click();
+  await expect(request.getByRole('list', { name: 'Findings on what the client sent' })).toContainText(TITLE);
+});
+
+test('requests can be asked for by their findings', async ({ app, host }) => {
+  await chat(host, 'e2e-asked-for', PARAMS);
+  await openView(app, 'requests');
+  await filterBy(app, 'findings>0 id:e2e-asked-for');
+  const rows = app.getByRole('grid', { name: 'Requests, newest first' }).locator('[data-row-id]');
+  await expect(rows).toHaveCount(1);
+  await expect(rows.first().getByTitle(/^\d+ findings?, worst: /)).toBeVisible();
+});
+
+test('a dismissed finding is gone until it is seen again', async ({ app, host }) => {
+  await chat(host, 'e2e-dismissed', PARAMS);
+  await openView(app, 'findings');
+  await filterBy(app, 'code:client_params_replaced');
+  const rows = list(app).getByRole('row').filter({ hasText: TITLE });
+  await expect(rows.first()).toBeVisible();
+  // One per instance that served such a request: all are dismissed.
+  while ((await rows.count()) > 0) {
+    const before = await rows.count();
+    await rows.first().getByRole('button').click();
+    await detail(app).getByRole('button', { name: 'Dismiss', exact: true }).click();
+    await expect(rows).toHaveCount(before - 1);
+  }
+  await app.getByRole('checkbox', { name: 'dismissed too' }).check();
+  await expect(rows.filter({ hasText: 'dismissed' }).first()).toBeVisible();
+  await app.getByRole('checkbox', { name: 'dismissed too' }).uncheck();
+  await expect(rows).toHaveCount(0);
+
+  await chat(host, 'e2e-dismissed-again', PARAMS);
+  await expect(rows).toHaveCount(1);
+});
+
+test('a finding that is open leaves no accessibility violation', async ({ app, host }) => {
+  await chat(host, 'e2e-axe', PARAMS);
+  for (const theme of THEMES) {
+    await useTheme(app, theme);
+    await openView(app, 'findings');
+    await list(app).getByRole('button').first().click();
+    await expect(detail(app)).toBeVisible();
+    await takePicture(app, `finding-detail-${theme}`);
+    await expectAccessible(app);
+  }
+});
+
+test('the keyboard walks through findings', async ({ app, host }) => {
+  await chat(host, 'e2e-keys', PARAMS);
+  await openView(app, 'findings');
+  await expect(list(app)).toBeVisible();
+  await app.keyboard.press('j');
+  await expect(detail(app)).toBeVisible();
+  await app.keyboard.press('Control+]');
+  await expect(detail(app)).toBeFocused();
+  await app.keyboard.press('Escape');
+  await expect(detail(app)).toHaveCount(0);
+});
