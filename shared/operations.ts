@@ -4,6 +4,9 @@
  * Inputs are validated where they enter the engine; outputs are the engine's own objects and are typed only.
  */
 import { z } from 'zod';
+import type {
+  BlockDetail, CacheDifference, CacheHits, EvictionStorm, MissReport, MissSummary, RawFrames, ResidencyMap, TreeNode, TreePage,
+} from './cache.ts';
 import type { FindingsPage } from './findings.ts';
 import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
 import { InstanceSpecSchema, type InstanceView } from './instance.ts';
@@ -124,6 +127,43 @@ export const OPERATION_INPUTS = {
     limit: z.number().int().min(1).max(2000).default(200),
   }),
   'kv.clear': z.object({}),
+  /** The raw frames of the message that a row of the KV events view came from. */
+  'kv.frames': z.object({ n: z.number().int().min(1) }),
+  'cache.hits': z.object({
+    windowS: z.number().int().min(10).max(900).default(300),
+    stepS: z.number().int().min(1).max(60).default(5),
+  }),
+  'cache.residency': z.object({ cells: z.number().int().min(16).max(8192).default(2048) }),
+  'cache.tree': z.object({
+    /** Default: the top. */
+    node: z.number().int().min(0).optional(),
+    instance: InstanceIdSchema.optional(),
+    orderBy: z.enum(['blocks', 'reuse', 'recent']).default('blocks'),
+    limit: z.number().int().min(1).max(500).default(100),
+  }),
+  'cache.search': z.object({
+    /** Text is tokenised by an instance; either this or tokens. */
+    text: z.string().min(1).max(100_000).optional(),
+    tokens: z.array(z.number().int().min(0)).min(1).max(10_000).optional(),
+    limit: z.number().int().min(1).max(200).default(50),
+  }),
+  'cache.difference': z.object({
+    /** Default: prefill instances on the left, decode instances on the right. */
+    left: z.array(InstanceIdSchema).max(256).optional(),
+    right: z.array(InstanceIdSchema).max(256).optional(),
+  }),
+  'cache.storms': z.object({
+    windowS: z.number().int().min(10).max(3600).default(300),
+    /** Evicted and needed again within this time counts. */
+    withinS: z.number().int().min(1).max(600).default(30),
+  }),
+  'cache.block': z.object({
+    node: z.number().int().min(0).optional(),
+    stream: StreamIdSchema.optional(),
+    hash: z.string().regex(/^[0-9a-fA-F]+$/).max(128).optional(),
+  }),
+  'requests.why': z.object({ id: RecordIdSchema }),
+  'cache.misses': z.object({ windowS: z.number().int().min(10).max(900).default(300) }),
   'series.query': z.object({
     metrics: z.array(z.enum(SERIES_METRICS)).min(1).max(10),
     instances: z.array(InstanceIdSchema).max(256).optional(),
@@ -166,6 +206,16 @@ export interface OperationOutputs {
   'requests.clear': { readonly cleared: number };
   'kv.blocks': ResidentPage;
   'kv.clear': { readonly cleared: number };
+  'kv.frames': RawFrames;
+  'cache.hits': CacheHits;
+  'cache.residency': ResidencyMap;
+  'cache.tree': TreePage;
+  'cache.search': { readonly matches: readonly TreeNode[]; readonly matchedTokens: number; readonly askedTokens: number };
+  'cache.difference': CacheDifference;
+  'cache.storms': { readonly storms: readonly EvictionStorm[] };
+  'cache.block': BlockDetail;
+  'requests.why': MissReport;
+  'cache.misses': MissSummary;
   'series.query': { readonly nowUnixMs: number; readonly windowS: number; readonly stepS: number; readonly series: readonly Series[] };
   'sim.fault': { readonly instance: InstanceId; readonly fault: SimFault };
   'sim.traffic': { readonly requestsPerSecond: number };
@@ -201,6 +251,16 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },
   'kv.blocks': { title: 'Resident blocks', kind: 'query', summary: 'Blocks resident per stream and medium.' },
   'kv.clear': { title: 'Clear KV events', kind: 'destructive', summary: 'Forget the listed KV events (not the resident blocks).' },
+  'kv.frames': { title: 'Raw frames', kind: 'query', summary: 'The frames that a KV event came in, as hex and decoded.' },
+  'cache.hits': { title: 'Cache hits', kind: 'query', summary: 'Hit rates over time, by source, and where sources disagree.' },
+  'cache.residency': { title: 'Residency map', kind: 'query', summary: 'Blocks of every instance with age, reuse and owners.' },
+  'cache.tree': { title: 'Prefix tree', kind: 'query', summary: 'Blocks of all instances by content.' },
+  'cache.search': { title: 'Search prefix', kind: 'query', summary: 'Find a prefix by text or token ids.' },
+  'cache.difference': { title: 'P-vs-D difference', kind: 'query', summary: 'What prefill and decode instances hold of the same content.' },
+  'cache.storms': { title: 'Eviction storms', kind: 'query', summary: 'Blocks evicted and needed again shortly after.' },
+  'cache.block': { title: 'Block detail', kind: 'query', summary: 'Tokens, neighbours, holders and history of a block.' },
+  'requests.why': { title: 'Why a miss', kind: 'query', summary: 'Which blocks of a prompt were found, and why the others were not.' },
+  'cache.misses': { title: 'Causes of misses', kind: 'query', summary: 'Missed tokens of recent requests by cause.' },
   'series.query': { title: 'Time series', kind: 'query', summary: 'Merged per-instance series of the last 15 minutes.' },
   'sim.fault': { title: 'Inject fault', kind: 'command', summary: 'Make a simulated instance misbehave.' },
   'sim.traffic': { title: 'Set demo traffic', kind: 'command', summary: 'Offered load of the demo, requests per second.' },

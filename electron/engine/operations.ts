@@ -90,6 +90,16 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'requests.clear': () => ({ cleared: telemetry.log.clear() }),
     'kv.blocks': (input) => kvEvents.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
+    'kv.frames': notYet,
+    'cache.hits': notYet,
+    'cache.residency': notYet,
+    'cache.tree': notYet,
+    'cache.search': notYet,
+    'cache.difference': notYet,
+    'cache.storms': notYet,
+    'cache.block': notYet,
+    'requests.why': notYet,
+    'cache.misses': notYet,
     'series.query': (input) => telemetry.query(input, fleet.list()),
     'sim.fault': async ({ id, fault, amount }) => {
       await needDemo(parts.demo).setFault(need(id), fault, amount);
@@ -132,4 +142,8 @@ export function checkKvEvents({ kvEvents }: InstanceSpec): void {
 function needDemo(demo: Demo | undefined): Demo {
   if (demo === undefined) throw new PdscopeError('not_simulated', 'Only the demo (pdscope serve --demo) has simulated instances and traffic to steer.');
   return demo;
+}
+
+function notYet(): never {
+  throw new PdscopeError('not_built', 'This is not built yet.');
 }

@@ -1,0 +1,281 @@
+/**
+ * Answers of the Cache view: hit rates kept apart by source, what is resident where, the prefix tree over all instances,
+ * the difference between prefill and decode, eviction storms, one block's life, and why a request missed.
+ *
+ * Every answer that rests on KV events carries the confidence of the streams it rests on. Token ids are u32; hashes are
+ * hex strings; `node` is the index's own number of a block known by its content, valid until the index forgets it.
+ */
+import type { InstanceId, RecordId, StreamId } from './ids.ts';
+import type { BlockHashHex } from './kv.ts';
+import type { Role } from './vocabulary.ts';
+
+/** How far an answer can be trusted, and why it is not 1. */
+export interface Confidence {
+  /** 0..1. */
+  readonly value: number;
+  readonly reasons: readonly { readonly code: string; readonly text: string; readonly stream?: StreamId }[];
+}
+
+export const HIT_SOURCES = [
+  'engine-local', 'engine-external', 'by-source', 'prefill-cached-tokens', 'decode-cached-tokens', 'index',
+] as const;
+/**
+ * Where a hit rate comes from: the engine's prefix_cache counters, its external_prefix_cache counters, its
+ * prompt_tokens_by_source counters, `cached_tokens` of prefill and of decode answers, and pdscope's own index.
+ */
+export type HitSource = (typeof HIT_SOURCES)[number];
+
+export interface HitPoint {
+  readonly atUnixMs: number;
+  readonly hitTokens: number;
+  readonly queryTokens: number;
+}
+
+/** One source's hits over time. A step in which nothing was asked is absent. */
+export interface HitSeries {
+  readonly source: HitSource;
+  /** Absent: of the whole fleet. */
+  readonly instance?: InstanceId;
+  readonly instanceName?: string;
+  readonly points: readonly HitPoint[];
+  /** Over the window; absent when the source said nothing. */
+  readonly whole?: { readonly hitTokens: number; readonly queryTokens: number };
+  readonly confidence?: Confidence;
+}
+
+/** Two sources that should agree and do not. */
+export interface HitDisagreement {
+  readonly instance: InstanceId;
+  readonly instanceName: string;
+  readonly left: HitSource;
+  readonly right: HitSource;
+  /** Shares 0..1 over the window. */
+  readonly leftRate: number;
+  readonly rightRate: number;
+  /** What that usually means. */
+  readonly meaning: string;
+}
+
+export interface CacheHits {
+  readonly nowUnixMs: number;
+  readonly windowS: number;
+  readonly stepS: number;
+  readonly series: readonly HitSeries[];
+  readonly disagreements: readonly HitDisagreement[];
+}
+
+/** One row of the residency map: an instance's stream. Cells are blocks in order of storing, binned when there are too many. */
+export interface ResidencyRow {
+  readonly stream: StreamId;
+  readonly instance: InstanceId;
+  readonly instanceName: string;
+  readonly role: Role;
+  readonly blocks: number;
+  /** Of the engine, when it said. */
+  readonly capacityBlocks?: number;
+  readonly blocksPerCell: number;
+  /** Per cell: seconds since the block was stored (mean over the bin). */
+  readonly ageS: readonly number[];
+  /** Per cell: stores and announcements beyond the first (mean). */
+  readonly reuse: readonly number[];
+  /** Per cell: streams that hold the same content, this one included (largest of the bin). */
+  readonly holders: readonly number[];
+  /** Per cell: a node of it, for the click; absent for unplaced blocks. */
+  readonly node: readonly (number | null)[];
+  /** Blocks whose content is not known (late attach, placeholder, lost parent): counted, not in the cells. */
+  readonly unplaced: number;
+  readonly confidence: Confidence;
+}
+
+export interface ResidencyMap {
+  readonly nowUnixMs: number;
+  readonly rows: readonly ResidencyRow[];
+}
+
+export interface NodeHolder {
+  readonly stream: StreamId;
+  readonly instance: InstanceId;
+  readonly instanceName: string;
+  readonly role: Role;
+  readonly medium: string;
+}
+
+/** A run of blocks without a branch, as one line of the tree. */
+export interface TreeNode {
+  readonly node: number;
+  /** Blocks of the run, and of everything below it. */
+  readonly runBlocks: number;
+  readonly blocksBelow: number;
+  readonly blockSize: number;
+  /** First tokens of the run, at most 64. */
+  readonly tokens: readonly number[];
+  /** Decoded text of these, when an instance could be asked. */
+  readonly text?: string;
+  readonly reuse: number;
+  readonly lastStoredAtUnixMs: number;
+  readonly holders: readonly NodeHolder[];
+  readonly children: number;
+  readonly extraKeys?: string;
+}
+
+export interface TreePage {
+  /** Path from the root to the node asked for, root first. Empty at the top. */
+  readonly path: readonly TreeNode[];
+  readonly children: readonly TreeNode[];
+  readonly omitted: number;
+  readonly totalNodes: number;
+  readonly capacity: number;
+  readonly evicted: number;
+  readonly confidence: Confidence;
+}
+
+export interface DifferencePart {
+  readonly blocks: number;
+  readonly tokens: number;
+  /** Absent when no engine said how many bytes a block has. */
+  readonly bytes?: number;
+  /** Largest runs, at most 20. */
+  readonly samples: readonly TreeNode[];
+}
+
+/** What two groups of instances hold of the same content. */
+export interface CacheDifference {
+  readonly left: readonly InstanceId[];
+  readonly right: readonly InstanceId[];
+  readonly onlyLeft: DifferencePart;
+  readonly onlyRight: DifferencePart;
+  readonly both: DifferencePart;
+  /** Tokens pulled in the window that the decode instance held already, of those pulled. Absent when it cannot be told. */
+  readonly redundantTokens?: number;
+  readonly transferredTokens?: number;
+  readonly confidence: Confidence;
+}
+
+export interface EvictionStorm {
+  readonly stream: StreamId;
+  readonly instance: InstanceId;
+  readonly instanceName: string;
+  readonly fromUnixMs: number;
+  readonly toUnixMs: number;
+  /** Blocks evicted and stored again within the limit. */
+  readonly blocks: number;
+  /** Shortest and median time between the two, ms. */
+  readonly shortestMs: number;
+  readonly medianMs: number;
+  readonly samples: readonly TreeNode[];
+}
+
+export interface BlockInterval {
+  readonly stream: StreamId;
+  readonly instanceName: string;
+  readonly medium: string;
+  readonly epoch: number;
+  readonly storedAtUnixMs: number;
+  /** Absent: still there. */
+  readonly removedAtUnixMs?: number;
+  readonly how?: 'removed' | 'cleared' | 'restart' | 'detached';
+  readonly stores: number;
+  /** The first block stored in that stream at or after the removal. */
+  readonly displacedBy?: number;
+}
+
+export interface BlockDetail {
+  readonly node: number;
+  readonly tokens: readonly number[];
+  readonly text?: string;
+  readonly blockSize: number;
+  /** Position in its chain, 0 = starts at token 0. */
+  readonly index: number;
+  readonly extraKeys?: string;
+  readonly hashes: readonly { readonly stream: StreamId; readonly instanceName: string; readonly hash: BlockHashHex }[];
+  readonly parents: readonly TreeNode[];
+  readonly children: readonly TreeNode[];
+  readonly holders: readonly NodeHolder[];
+  readonly history: readonly BlockInterval[];
+  readonly historyOmitted: number;
+}
+
+export const MISS_KINDS = [
+  'hit', 'never-stored', 'evicted', 'elsewhere', 'diverges', 'other-key', 'partial-block', 'reset', 'unknown',
+] as const;
+export type MissKind = (typeof MISS_KINDS)[number];
+
+/** Blocks `fromBlock` to `toBlock` (both included) of the prompt, with one verdict and its evidence. */
+export interface MissRange {
+  readonly kind: MissKind;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly tokens: number;
+  /** In words, with values. */
+  readonly message: string;
+  readonly evictedAtUnixMs?: number;
+  readonly displacedBy?: number;
+  /** Where the blocks were instead. */
+  readonly elsewhere?: readonly NodeHolder[];
+  /** First token that differs, counted from the prompt's start, and both sides from a little before it. */
+  readonly diverges?: {
+    readonly block: number;
+    readonly token: number;
+    readonly asked: { readonly tokens: readonly number[]; readonly text?: string };
+    readonly held: { readonly tokens: readonly number[]; readonly text?: string };
+  };
+  readonly key?: { readonly what: 'salt' | 'lora' | 'media' | 'other'; readonly asked?: string; readonly held?: string };
+  readonly gap?: { readonly stream: StreamId; readonly fromSeq: number; readonly toSeq: number };
+}
+
+/** Why a request missed, on the instance that ran its prefill, and what the others would have had. */
+export interface MissReport {
+  readonly request: RecordId;
+  /** `unavailable`: the prompt's tokens could not be had; `reason` says why. */
+  readonly state: 'ready' | 'unavailable';
+  readonly reason?: string;
+  /** How the tokens were had. */
+  readonly tokensFrom?: 'render' | 'tokenize' | 'events' | 'request';
+  readonly atUnixMs?: number;
+  readonly stream?: StreamId;
+  readonly instanceName?: string;
+  readonly promptTokens?: number;
+  readonly blockSize?: number;
+  readonly ranges: readonly MissRange[];
+  /** Matched tokens on every stream at that time, best first. */
+  readonly matches: readonly { readonly stream: StreamId; readonly instanceName: string; readonly role: Role; readonly tokens: number; readonly wasChosen: boolean }[];
+  /** What the engine said it found, for comparison. */
+  readonly reportedCachedTokens?: number;
+  readonly confidence: Confidence;
+}
+
+/** Missed tokens of many requests under one cause. */
+export interface MissCause {
+  readonly id: string;
+  readonly kind: MissKind;
+  /** E.g. `diverges after 96 tokens: "Current time: 2026-"`. */
+  readonly title: string;
+  readonly tokens: number;
+  /** Of all missed tokens, 0..1. */
+  readonly share: number;
+  readonly requests: readonly { readonly id: RecordId; readonly n: number }[];
+  readonly requestCount: number;
+}
+
+export interface MissSummary {
+  readonly windowS: number;
+  readonly requests: number;
+  readonly promptTokens: number;
+  readonly missedTokens: number;
+  /** Requests that were not explained, and why, e.g. no tokenizer. */
+  readonly unexplained: readonly { readonly reason: string; readonly requests: number }[];
+  readonly causes: readonly MissCause[];
+}
+
+/** One message of a stream as it came. */
+export interface RawFrames {
+  readonly n: number;
+  readonly stream: StreamId;
+  readonly seq?: number;
+  readonly receivedAtUnixMs: number;
+  /** Hex of each frame, cut to 16 KB; `bytes` is the whole length. */
+  readonly frames: readonly { readonly name: 'topic' | 'sequence' | 'payload' | 'other'; readonly bytes: number; readonly hex: string; readonly isCut: boolean }[];
+  /** The payload as JSON text, bytes as hex, cut to 64 KB; absent when it could not be decoded. */
+  readonly decoded?: string;
+  readonly problem?: string;
+}
