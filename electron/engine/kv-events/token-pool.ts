@@ -22,6 +22,8 @@ export class TokenPool {
   readonly #pools = new Map<number, SizePool>();
   readonly #budgetBytes: number;
   #bytes = 0;
+  /** The pool used last: engines of one model have one or two block sizes. */
+  #recent: SizePool | undefined;
 
   constructor(budgetBytes: number) {
     this.#budgetBytes = budgetBytes;
@@ -33,11 +35,7 @@ export class TokenPool {
 
   /** Copies `blockSize` tokens from `offset` on. Answers a reference, or NO_TOKENS when the budget is spent. */
   put(tokens: Uint32Array, offset: number, blockSize: number): number {
-    let pool = this.#pools.get(blockSize);
-    if (pool === undefined) {
-      pool = { blockSize, blocksPerSegment: Math.max(1, Math.floor(SEGMENT_TOKENS / blockSize)), segments: [], free: [], used: 0 };
-      this.#pools.set(blockSize, pool);
-    }
+    const pool = this.#poolOf(blockSize) ?? this.#addPool(blockSize);
     const reference = pool.free.pop() ?? this.#extend(pool);
     if (reference === NO_TOKENS) return NO_TOKENS;
     const { segment, start } = locate(pool, reference);
@@ -45,15 +43,50 @@ export class TokenPool {
     return reference;
   }
 
+  /** Whether `put` would find room. */
+  hasRoom(blockSize: number): boolean {
+    const pool = this.#poolOf(blockSize);
+    if (pool !== undefined && (pool.free.length > 0 || pool.used < pool.segments.length * pool.blocksPerSegment)) return true;
+    return this.#bytes + Math.max(1, Math.floor(SEGMENT_TOKENS / blockSize)) * blockSize * 4 <= this.#budgetBytes;
+  }
+
   get(reference: number, blockSize: number): number[] | undefined {
-    const pool = this.#pools.get(blockSize);
+    const pool = this.#poolOf(blockSize);
     if (pool === undefined || reference === NO_TOKENS) return undefined;
     const { segment, start } = locate(pool, reference);
     return Array.from(segment.subarray(start, start + blockSize));
   }
 
+  /** How many tokens kept under a reference equal those from `offset` on, counted from the first. */
+  commonPrefix(reference: number, blockSize: number, other: { readonly tokens: Uint32Array; readonly offset: number }): number {
+    const pool = this.#poolOf(blockSize);
+    if (pool === undefined || reference === NO_TOKENS) return 0;
+    const { tokens, offset } = other;
+    const index = reference - 1;
+    const segment = pool.segments[Math.floor(index / pool.blocksPerSegment)];
+    if (segment === undefined) return 0;
+    const start = (index % pool.blocksPerSegment) * blockSize;
+    let same = 0;
+    while (same < blockSize && segment[start + same] === tokens[offset + same]) same += 1;
+    return same;
+  }
+
   free(reference: number, blockSize: number): void {
-    if (reference !== NO_TOKENS) this.#pools.get(blockSize)?.free.push(reference);
+    if (reference !== NO_TOKENS) this.#poolOf(blockSize)?.free.push(reference);
+  }
+
+  #poolOf(blockSize: number): SizePool | undefined {
+    if (this.#recent?.blockSize === blockSize) return this.#recent;
+    const pool = this.#pools.get(blockSize);
+    if (pool !== undefined) this.#recent = pool;
+    return pool;
+  }
+
+  #addPool(blockSize: number): SizePool {
+    const pool: SizePool = { blockSize, blocksPerSegment: Math.max(1, Math.floor(SEGMENT_TOKENS / blockSize)), segments: [], free: [], used: 0 };
+    this.#pools.set(blockSize, pool);
+    this.#recent = pool;
+    return pool;
   }
 
   #extend(pool: SizePool): number {

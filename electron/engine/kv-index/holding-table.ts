@@ -1,0 +1,527 @@
+/**
+ * Who holds which block, and held it: one slot per (residency, hash), in typed arrays. A residency is one medium, group,
+ * locality and ownership of one stream. A slot outlives the block's removal as its history, until room is needed.
+ *
+ * An era is a residency's life between resets (engine restart, cleared cache, detached stream). Ending one is immediate
+ * whatever it holds: its slots count as not live from then on, and are buried (turned into history) a few at a time.
+ * Invariants: every used slot is in the chain of its (stream, hash) bucket and in exactly one age list, that of live
+ * slots or that of history; a slot with copies is in its era's list; an era's `count` is that list's length.
+ * Slot 0 means none. A node's holdings are linked here, but whose they are is the graph's business (block-graph.ts).
+ */
+
+export type EndReason = 'removed' | 'restart' | 'cleared' | 'detached';
+
+export interface Era {
+  readonly id: number;
+  readonly residency: number;
+  /** The engine's life (stream epoch) it belongs to. */
+  readonly epoch: number;
+  /** Blocks held. */
+  count: number;
+  /** Those of them whose place in the tree is not known. */
+  unplaced: number;
+  head: number;
+  tail: number;
+  /** Set once it is over; unix ms. */
+  endedAtUnixMs: number | undefined;
+  endReason: EndReason | undefined;
+}
+
+/** A time when a block was resident; open while it is. Unix ms. */
+export interface Interval {
+  readonly fromUnixMs: number;
+  readonly toUnixMs: number | undefined;
+  /** Why it ended. */
+  readonly reason: EndReason | undefined;
+}
+
+const REASONS: readonly (EndReason | undefined)[] = [undefined, 'removed', 'restart', 'cleared', 'detached'];
+const EVICTED = REASONS.indexOf('removed');
+
+/** Words per slot: one cache line, as queries walk many. */
+const STRIDE = 16;
+const HIGH = 0;
+const LOW = 1;
+/** Next in the bucket; of a free slot, the next free one. */
+const CHAIN = 2;
+const RESIDENCY = 3;
+const ERA = 4;
+const NODE = 5;
+const NODE_NEXT = 6;
+const NODE_PREV = 7;
+const OLDER = 8;
+const NEWER = 9;
+const ERA_PREV = 10;
+const ERA_NEXT = 11;
+const COPIES = 12;
+const STORES = 13;
+const META = 14;
+const RETURNS = 15;
+
+const COLD_STRIDE = 4;
+const BY_HIGH = 0;
+const BY_LOW = 1;
+const EPOCH = 2;
+const HITS = 3;
+
+const TIMES = 4;
+const FROM = 0;
+const TO = 1;
+const PREV_FROM = 2;
+const PREV_TO = 3;
+
+/** META: why the last interval ended, why the one before, and flags. */
+const REASON_MASK = 7;
+const PREV_SHIFT = 3;
+const HAS_PREV = 1 << 6;
+const IS_PENDING = 1 << 7;
+const HAS_DISPLACER = 1 << 8;
+const WAS_STORED = 1 << 9;
+
+interface AgeList {
+  oldest: number;
+  newest: number;
+}
+
+export class HoldingTable {
+  readonly capacity: number;
+  /** Slots in use, history included. */
+  size = 0;
+  /** Blocks held now, over all residencies. */
+  live = 0;
+
+  readonly #words: Uint32Array;
+  readonly #cold: Uint32Array;
+  readonly #times: Float64Array;
+  readonly #buckets: Uint32Array;
+  readonly #mask: number;
+  readonly #seed = Math.floor(Math.random() * 0xffff_ffff);
+  /** Whole digests, only for engines that publish bytes. */
+  readonly #digests: (string | undefined)[] = [];
+  readonly #eras = new Map<number, Era>();
+  readonly #ended: Era[] = [];
+  /** By residency: its era, and its stream's number. */
+  readonly #currentEra: number[] = [];
+  readonly #streamOf: number[] = [];
+  readonly #alive: AgeList = { oldest: 0, newest: 0 };
+  readonly #history: AgeList = { oldest: 0, newest: 0 };
+  #lastEra = 0;
+  #free = 0;
+  #used = 0;
+
+  constructor(capacity: number) {
+    const buckets = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)));
+    this.capacity = capacity;
+    this.#words = new Uint32Array((capacity + 1) * STRIDE);
+    this.#cold = new Uint32Array((capacity + 1) * COLD_STRIDE);
+    this.#times = new Float64Array((capacity + 1) * TIMES);
+    this.#buckets = new Uint32Array(buckets);
+    this.#mask = buckets - 1;
+  }
+
+  get isFull(): boolean {
+    return this.#free === 0 && this.#used >= this.capacity;
+  }
+
+  /** Highest slot ever used; for walks over all. */
+  get highest(): number {
+    return this.#used;
+  }
+
+  /** Oldest live slot, by its last store, or 0; may belong to an era that is over. */
+  get oldestLive(): number {
+    return this.#alive.oldest;
+  }
+
+  /** The slot whose block went first, or 0. */
+  get oldestHistory(): number {
+    return this.#history.oldest;
+  }
+
+  /** Starts a residency's next era. The one before must have been ended. */
+  begin(residency: number, stream: number, epoch: number): Era {
+    this.#lastEra += 1;
+    const era: Era = { id: this.#lastEra, residency, epoch, count: 0, unplaced: 0, head: 0, tail: 0, endedAtUnixMs: undefined, endReason: undefined };
+    this.#eras.set(era.id, era);
+    this.#currentEra[residency] = era.id;
+    this.#streamOf[residency] = stream;
+    return era;
+  }
+
+  /** Ends an era, in constant time. */
+  end(era: Era, atUnixMs: number, reason: EndReason): void {
+    era.endedAtUnixMs = atUnixMs;
+    era.endReason = reason;
+    this.#currentEra[era.residency] = 0;
+    this.live -= era.count;
+    if (era.count > 0) this.#ended.push(era);
+    else this.#eras.delete(era.id);
+  }
+
+  /** Turns up to `limit` slots of ended eras into history. */
+  bury(limit: number): void {
+    for (let left = limit; left > 0; left -= 1) {
+      const era = this.#ended.at(-1);
+      if (era === undefined) return;
+      this.#close(era.head, era, era.endedAtUnixMs ?? 0, era.endReason ?? 'removed');
+    }
+  }
+
+  /** The slot of a hash in a residency, live or history, or 0. */
+  find(residency: number, high: number, low: number): number {
+    const words = this.#words;
+    let slot = this.#buckets[this.#bucket(this.#streamOf[residency] ?? 0, high, low)] ?? 0;
+    while (slot !== 0) {
+      const at = slot * STRIDE;
+      if (words[at + LOW] === low && words[at + HIGH] === high && words[at + RESIDENCY] === residency) return slot;
+      slot = words[at + CHAIN] ?? 0;
+    }
+    return 0;
+  }
+
+  /** Slots of a hash anywhere in a stream: within one, equal hashes mean equal blocks. */
+  findInStream(stream: number, high: number, low: number): number[] {
+    const found: number[] = [];
+    let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
+    while (slot !== 0) {
+      if (this.#isOf(slot, stream, high, low)) found.push(slot);
+      slot = this.#words[slot * STRIDE + CHAIN] ?? 0;
+    }
+    return found;
+  }
+
+  /** The node of a hash in a stream, or 0. */
+  nodeOfHash(stream: number, high: number, low: number): number {
+    let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
+    while (slot !== 0) {
+      if (this.#isOf(slot, stream, high, low)) return this.nodeOf(slot);
+      slot = this.#words[slot * STRIDE + CHAIN] ?? 0;
+    }
+    return 0;
+  }
+
+  /** Takes a slot for a hash that the residency has none for; history at first, with no interval. There must be room. */
+  create(residency: number, high: number, low: number): number {
+    const slot = this.#take();
+    this.#words[slot * STRIDE + RESIDENCY] = residency;
+    this.#words[slot * STRIDE + HIGH] = high;
+    this.#words[slot * STRIDE + LOW] = low;
+    this.#chain(slot);
+    this.#append(this.#history, slot);
+    return slot;
+  }
+
+  /** Gives a slot of history another hash: the same content came back under another seed. */
+  rename(slot: number, high: number, low: number): void {
+    this.#unchain(slot);
+    this.#words[slot * STRIDE + HIGH] = high;
+    this.#words[slot * STRIDE + LOW] = low;
+    if (this.#digests[slot] !== undefined) this.#digests[slot] = undefined;
+    this.#chain(slot);
+  }
+
+  /** The block is stored: a first copy begins an interval. The slot must not be live. */
+  open(slot: number, era: Era, atUnixMs: number): void {
+    const words = this.#words;
+    const at = slot * STRIDE;
+    const time = slot * TIMES;
+    if (this.hasHistory(slot)) {
+      this.#times[time + PREV_FROM] = this.#times[time + FROM] ?? 0;
+      this.#times[time + PREV_TO] = this.#times[time + TO] ?? 0;
+      const meta = words[at + META] ?? 0;
+      words[at + META] = WAS_STORED | HAS_PREV | ((meta & REASON_MASK) << PREV_SHIFT);
+      words[at + RETURNS] = (words[at + RETURNS] ?? 0) + 1;
+    } else {
+      words[at + META] = WAS_STORED;
+    }
+    this.#times[time + FROM] = atUnixMs;
+    this.#times[time + TO] = 0;
+    words[at + ERA] = era.id;
+    words[at + COPIES] = 1;
+    words[at + STORES] = (words[at + STORES] ?? 0) + 1;
+    this.#cold[slot * COLD_STRIDE + EPOCH] = era.epoch;
+    this.#remove(this.#history, slot);
+    this.#append(this.#alive, slot);
+    words[at + ERA_PREV] = era.tail;
+    words[at + ERA_NEXT] = 0;
+    if (era.tail === 0) era.head = slot;
+    else words[era.tail * STRIDE + ERA_NEXT] = slot;
+    era.tail = slot;
+    era.count += 1;
+    this.live += 1;
+  }
+
+  /** One more copy of a live block, or the same one announced again. It counts as used now. */
+  again(slot: number, isAnnouncement: boolean): void {
+    const at = slot * STRIDE;
+    if (isAnnouncement) {
+      const hits = slot * COLD_STRIDE + HITS;
+      this.#cold[hits] = (this.#cold[hits] ?? 0) + 1;
+    } else {
+      this.#words[at + COPIES] = (this.#words[at + COPIES] ?? 0) + 1;
+      this.#words[at + STORES] = (this.#words[at + STORES] ?? 0) + 1;
+    }
+    this.#remove(this.#alive, slot);
+    this.#append(this.#alive, slot);
+  }
+
+  setCopies(slot: number, copies: number): void {
+    this.#words[slot * STRIDE + COPIES] = copies;
+  }
+
+  /** The last copy of a live block is gone, or its era is over. */
+  close(slot: number, atUnixMs: number, reason: EndReason): void {
+    const era = this.eraOf(slot);
+    if (era === undefined) throw new Error(`slot ${slot} holds nothing`);
+    // Whatever is said about it now, a block of an ended era went with its era.
+    this.#close(slot, era, era.endedAtUnixMs ?? atUnixMs, era.endReason ?? reason);
+  }
+
+  /** Gives a slot back, which must be in history and off its node. */
+  free(slot: number): void {
+    this.#unchain(slot);
+    this.#remove(this.#history, slot);
+    this.#words.fill(0, slot * STRIDE, (slot + 1) * STRIDE);
+    this.#cold.fill(0, slot * COLD_STRIDE, (slot + 1) * COLD_STRIDE);
+    this.#times.fill(0, slot * TIMES, (slot + 1) * TIMES);
+    if (this.#digests[slot] !== undefined) this.#digests[slot] = undefined;
+    this.#words[slot * STRIDE + CHAIN] = this.#free;
+    this.#free = slot;
+    this.size -= 1;
+  }
+
+  /** Held now: has copies, in an era that goes on. */
+  isLive(slot: number): boolean {
+    const at = slot * STRIDE;
+    return (this.#words[at + COPIES] ?? 0) > 0 && this.#currentEra[this.#words[at + RESIDENCY] ?? 0] === this.#words[at + ERA];
+  }
+
+  /** Has copies, though its era may be over. */
+  isOpen(slot: number): boolean {
+    return (this.#words[slot * STRIDE + COPIES] ?? 0) > 0;
+  }
+
+  /** Was stored at least once; false for a hash that only a child named as its parent. */
+  hasHistory(slot: number): boolean {
+    return ((this.#words[slot * STRIDE + META] ?? 0) & WAS_STORED) !== 0;
+  }
+
+  eraOf(slot: number): Era | undefined {
+    return this.#eras.get(this.#words[slot * STRIDE + ERA] ?? 0);
+  }
+
+  residencyOf(slot: number): number {
+    return this.#words[slot * STRIDE + RESIDENCY] ?? 0;
+  }
+
+  nodeOf(slot: number): number {
+    return this.#words[slot * STRIDE + NODE] ?? 0;
+  }
+
+  nextOfNode(slot: number): number {
+    return this.#words[slot * STRIDE + NODE_NEXT] ?? 0;
+  }
+
+  /** Puts a slot before `first` in the list of a node's holdings. */
+  linkNode(slot: number, node: number, first: number): void {
+    const at = slot * STRIDE;
+    this.#words[at + NODE] = node;
+    this.#words[at + NODE_NEXT] = first;
+    this.#words[at + NODE_PREV] = 0;
+    if (first !== 0) this.#words[first * STRIDE + NODE_PREV] = slot;
+  }
+
+  /** Takes a slot out of its node's list. Answers the list's new first slot, or `undefined` when it stays. */
+  unlinkNode(slot: number): number | undefined {
+    const at = slot * STRIDE;
+    const next = this.#words[at + NODE_NEXT] ?? 0;
+    const prev = this.#words[at + NODE_PREV] ?? 0;
+    if (next !== 0) this.#words[next * STRIDE + NODE_PREV] = prev;
+    if (prev !== 0) this.#words[prev * STRIDE + NODE_NEXT] = next;
+    this.#words[at + NODE] = 0;
+    return prev === 0 ? next : undefined;
+  }
+
+  highOf(slot: number): number {
+    return this.#words[slot * STRIDE + HIGH] ?? 0;
+  }
+
+  lowOf(slot: number): number {
+    return this.#words[slot * STRIDE + LOW] ?? 0;
+  }
+
+  digestOf(slot: number): string | undefined {
+    return this.#digests[slot];
+  }
+
+  setDigest(slot: number, digest: string): void {
+    this.#digests[slot] = digest;
+  }
+
+  copiesOf(slot: number): number {
+    return this.isLive(slot) ? (this.#words[slot * STRIDE + COPIES] ?? 0) : 0;
+  }
+
+  storesOf(slot: number): number {
+    return this.#words[slot * STRIDE + STORES] ?? 0;
+  }
+
+  /** Times it was stored after having been gone. */
+  returnsOf(slot: number): number {
+    return this.#words[slot * STRIDE + RETURNS] ?? 0;
+  }
+
+  /** Announcements while held: hits that events show. */
+  hitsOf(slot: number): number {
+    return this.#cold[slot * COLD_STRIDE + HITS] ?? 0;
+  }
+
+  /** The engine's life in which it was stored last. */
+  epochOf(slot: number): number {
+    return this.#cold[slot * COLD_STRIDE + EPOCH] ?? 0;
+  }
+
+  storedAt(slot: number): number {
+    return this.#times[slot * TIMES + FROM] ?? 0;
+  }
+
+  /** When it was last evicted, if that is how it went and it has not come back; else undefined. */
+  evictedAt(slot: number): number | undefined {
+    const isEvicted = ((this.#words[slot * STRIDE + META] ?? 0) & REASON_MASK) === EVICTED && !this.isOpen(slot);
+    return isEvicted ? this.#times[slot * TIMES + TO] : undefined;
+  }
+
+  /** The last two times it was resident, the latest first. */
+  intervals(slot: number): Interval[] {
+    if (!this.hasHistory(slot)) return [];
+    const time = slot * TIMES;
+    const meta = this.#words[slot * STRIDE + META] ?? 0;
+    const intervals: Interval[] = [this.#lastInterval(slot, meta)];
+    if ((meta & HAS_PREV) !== 0) {
+      intervals.push({ fromUnixMs: this.#times[time + PREV_FROM] ?? 0, toUnixMs: this.#times[time + PREV_TO] ?? 0, reason: REASONS[(meta >>> PREV_SHIFT) & REASON_MASK] });
+    }
+    return intervals;
+  }
+
+  /** What was stored first after it was evicted: 64 bits of the hash, in the same stream. */
+  displacerOf(slot: number): readonly [number, number] | undefined {
+    if (((this.#words[slot * STRIDE + META] ?? 0) & HAS_DISPLACER) === 0) return undefined;
+    return [this.#cold[slot * COLD_STRIDE + BY_HIGH] ?? 0, this.#cold[slot * COLD_STRIDE + BY_LOW] ?? 0];
+  }
+
+  /** Notes that the next store tells what displaced it. */
+  awaitDisplacer(slot: number): void {
+    const at = slot * STRIDE + META;
+    this.#words[at] = (this.#words[at] ?? 0) | IS_PENDING;
+  }
+
+  /** Notes what displaced the block of `slot`, unless it came back or was given away meanwhile. */
+  setDisplacer(slot: number, high: number, low: number): void {
+    const at = slot * STRIDE + META;
+    const meta = this.#words[at] ?? 0;
+    if ((meta & IS_PENDING) === 0) return;
+    this.#words[at] = (meta & ~IS_PENDING) | HAS_DISPLACER;
+    this.#cold[slot * COLD_STRIDE + BY_HIGH] = high;
+    this.#cold[slot * COLD_STRIDE + BY_LOW] = low;
+  }
+
+  /** Slots of an era, newest first. Do not change the table while iterating. */
+  *slotsOf(era: Era): Generator<number> {
+    for (let slot = era.tail; slot !== 0; slot = this.#words[slot * STRIDE + ERA_PREV] ?? 0) yield slot;
+  }
+
+  #lastInterval(slot: number, meta: number): Interval {
+    const fromUnixMs = this.storedAt(slot);
+    if (this.isOpen(slot)) {
+      const era = this.eraOf(slot);
+      return { fromUnixMs, toUnixMs: era?.endedAtUnixMs, reason: era?.endReason };
+    }
+    return { fromUnixMs, toUnixMs: this.#times[slot * TIMES + TO] ?? 0, reason: REASONS[meta & REASON_MASK] };
+  }
+
+  #close(slot: number, era: Era, atUnixMs: number, reason: EndReason): void {
+    const words = this.#words;
+    const at = slot * STRIDE;
+    words[at + COPIES] = 0;
+    words[at + META] = ((words[at + META] ?? 0) & ~(REASON_MASK | IS_PENDING)) | REASONS.indexOf(reason);
+    this.#times[slot * TIMES + TO] = atUnixMs;
+    this.#remove(this.#alive, slot);
+    this.#append(this.#history, slot);
+    const prev = words[at + ERA_PREV] ?? 0;
+    const next = words[at + ERA_NEXT] ?? 0;
+    if (prev === 0) era.head = next;
+    else words[prev * STRIDE + ERA_NEXT] = next;
+    if (next === 0) era.tail = prev;
+    else words[next * STRIDE + ERA_PREV] = prev;
+    era.count -= 1;
+    words[at + ERA] = 0;
+    if (era.endedAtUnixMs === undefined) {
+      this.live -= 1;
+    } else if (era.count === 0) {
+      this.#eras.delete(era.id);
+      const place = this.#ended.lastIndexOf(era);
+      if (place >= 0) this.#ended.splice(place, 1);
+    }
+  }
+
+  #isOf(slot: number, stream: number, high: number, low: number): boolean {
+    const at = slot * STRIDE;
+    return this.#words[at + LOW] === low && this.#words[at + HIGH] === high && this.#streamOf[this.#words[at + RESIDENCY] ?? 0] === stream;
+  }
+
+  #take(): number {
+    let slot = this.#free;
+    if (slot === 0) {
+      if (this.#used >= this.capacity) throw new Error('the table of holdings is full');
+      this.#used += 1;
+      slot = this.#used;
+    } else {
+      this.#free = this.#words[slot * STRIDE + CHAIN] ?? 0;
+    }
+    this.size += 1;
+    return slot;
+  }
+
+  #append(list: AgeList, slot: number): void {
+    this.#words[slot * STRIDE + OLDER] = list.newest;
+    this.#words[slot * STRIDE + NEWER] = 0;
+    if (list.newest === 0) list.oldest = slot;
+    else this.#words[list.newest * STRIDE + NEWER] = slot;
+    list.newest = slot;
+  }
+
+  #remove(list: AgeList, slot: number): void {
+    const older = this.#words[slot * STRIDE + OLDER] ?? 0;
+    const newer = this.#words[slot * STRIDE + NEWER] ?? 0;
+    if (older === 0) list.oldest = newer;
+    else this.#words[older * STRIDE + NEWER] = newer;
+    if (newer === 0) list.newest = older;
+    else this.#words[newer * STRIDE + OLDER] = older;
+  }
+
+  #bucket(stream: number, high: number, low: number): number {
+    let mixed = Math.imul(low ^ this.#seed, 0x9e37_79b1) ^ Math.imul(high, 0x85eb_ca6b) ^ Math.imul(stream, 0xc2b2_ae35);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x2c1b_3c6d);
+    return (mixed ^ (mixed >>> 13)) & this.#mask;
+  }
+
+  #chain(slot: number): void {
+    const at = slot * STRIDE;
+    const bucket = this.#bucket(this.#streamOf[this.#words[at + RESIDENCY] ?? 0] ?? 0, this.#words[at + HIGH] ?? 0, this.#words[at + LOW] ?? 0);
+    this.#words[at + CHAIN] = this.#buckets[bucket] ?? 0;
+    this.#buckets[bucket] = slot;
+  }
+
+  #unchain(slot: number): void {
+    const at = slot * STRIDE;
+    const bucket = this.#bucket(this.#streamOf[this.#words[at + RESIDENCY] ?? 0] ?? 0, this.#words[at + HIGH] ?? 0, this.#words[at + LOW] ?? 0);
+    const next = this.#words[at + CHAIN] ?? 0;
+    let link = this.#buckets[bucket] ?? 0;
+    if (link === slot) {
+      this.#buckets[bucket] = next;
+      return;
+    }
+    while (this.#words[link * STRIDE + CHAIN] !== slot) link = this.#words[link * STRIDE + CHAIN] ?? 0;
+    this.#words[link * STRIDE + CHAIN] = next;
+  }
+}
