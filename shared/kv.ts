@@ -57,6 +57,66 @@ export interface ResidentCount {
   readonly blocks: number;
 }
 
+export const KV_REPLAY_STATES = ['none', 'idle', 'asking', 'failed'] as const;
+/**
+ * `none`: no replay socket is configured. `idle`: nothing to ask for. `asking`: a replay runs, live batches wait.
+ * `failed`: the last question got no whole answer; `reason` says why.
+ */
+export type KvReplayState = (typeof KV_REPLAY_STATES)[number];
+
+/** The engine's replay socket, as a stream used it so far. */
+export interface KvReplayView {
+  readonly state: KvReplayState;
+  readonly endpoint?: string;
+  readonly reason?: string;
+  /** When a gap will be asked for again; until then gaps are lost at once. */
+  readonly retryAtUnixMs?: number;
+  /** Questions. */
+  readonly asked: number;
+  /** Of these, without a whole answer. */
+  readonly failed: number;
+  /** Batches applied from it. */
+  readonly batches: number;
+  /** `topic`: replies with a topic frame (vLLM since 2026-07-07); `bare`: without. Absent before the first answer. */
+  readonly layout?: 'topic' | 'bare';
+}
+
+/** How much was seen of what the engine published in its current life. */
+export interface KvCoverage {
+  /** Batches applied, live or by replay. */
+  readonly applied: number;
+  /** Batches that went by before the stream was joined. */
+  readonly unseen: number;
+  /** Batches lost in gaps, for good. */
+  readonly lost: number;
+  /** Batches that came and could not be read. */
+  readonly unreadable: number;
+  /** applied / (applied + unseen + lost + unreadable), 0..1. Absent before the first batch. */
+  readonly share?: number;
+}
+
+export const KV_DOUBT_CODES = [
+  'never-connected', 'socket-failed', 'nothing-received', 'connection-lost', 'replaying', 'joined-late', 'batches-lost', 'batches-waiting', 'messages-unreadable',
+  'events-unreadable', 'events-unknown', 'removals-unknown', 'lagging', 'shared-stream', 'other-rank', 'blocks-untracked', 'blocks-displaced', 'no-stream',
+] as const;
+export type KvDoubtCode = (typeof KV_DOUBT_CODES)[number];
+
+/** One reason why a stream's picture of its cache is not certain. */
+export interface KvDoubt {
+  readonly code: KvDoubtCode;
+  /** A sentence: what happened, and what it means for cache numbers. */
+  readonly text: string;
+  /** What it takes off, 0..1: confidence is the product of all (1 - weight). */
+  readonly weight: number;
+}
+
+/** How far cache numbers can be trusted, 0..1, and why not wholly. */
+export interface KvConfidence {
+  readonly confidence: number;
+  /** The heaviest first. Empty when confidence is 1. */
+  readonly reasons: readonly KvDoubt[];
+}
+
 export interface KvStreamView {
   readonly id: StreamId;
   readonly instance: InstanceId;
@@ -89,7 +149,21 @@ export interface KvStreamView {
   readonly unknownRemovals?: number;
   /** Messages dropped by pdscope's own bounded queue. */
   readonly droppedMessages: number;
-  /** False when the first batch seen was not seq 0: blocks stored before are unknown. */
+  /** Gaps of which a replay brought every batch. */
+  readonly gapsFilled?: number;
+  /** Of the missed batches: brought by replay, and lost for good. The rest is being asked for. */
+  readonly missedFilled?: number;
+  readonly missedLost?: number;
+  readonly replay?: KvReplayView;
+  /** Of the engine's current life. */
+  readonly coverage?: KvCoverage;
+  /** How far cache numbers of this stream can be trusted, 0..1. */
+  readonly confidence?: number;
+  /** Why not wholly, the heaviest first. */
+  readonly reasons?: readonly KvDoubt[];
+  /** Events of kinds that pdscope does not know; kept and shown raw. */
+  readonly unknownEvents?: number;
+  /** False when batches of the engine's current life, from its first on, were never seen: blocks stored in them are unknown. */
   readonly sawStart: boolean;
   readonly resident: readonly ResidentCount[];
 }

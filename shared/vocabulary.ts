@@ -60,5 +60,5 @@ export const PHASES = [
 export type Phase = (typeof PHASES)[number];
 
 /** Events of vLLM's KV-cache stream, plus what pdscope itself notices about a stream. */
-export const KV_ROW_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'gap', 'restart', 'error'] as const;
+export const KV_ROW_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'gap', 'filled', 'lost', 'restart', 'error'] as const;
 export type KvRowKind = (typeof KV_ROW_KINDS)[number];

@@ -1,17 +1,22 @@
 /** Runs `pdscope events`. */
-import { formatJson, formatSummary, formatText } from '#engine/kv-events/format-event.ts';
-import { watchEvents, type WatchSummary } from '#engine/kv-events/watch.ts';
+import { formatJson, formatText } from '#engine/kv-events/format-event.ts';
+import { formatStatsLine, formatSummary, summaryJson } from '#engine/kv-events/format-watch.ts';
+import { watchEvents, type WatchOptions, type WatchRecord } from '#engine/kv-events/watch.ts';
+import { WatchRows } from '#engine/kv-events/watch-row.ts';
+import type { WatchStats } from '#engine/kv-events/watch-stats.ts';
 import { PdscopeError } from '#shared/errors.ts';
+import { compileFilter } from '#shared/filter/compile.ts';
+import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
 import type { ProgramOutput } from './command-context.ts';
 import type { EventsFlags } from './commands/events-command.ts';
 import { stopOnSignals } from './shutdown.ts';
 
 /** Prints until a signal, `--count`, or a closed pipe ends it. Throws PdscopeError for a bad endpoint or bad flags. */
 export async function printEvents(endpoint: string, flags: EventsFlags, output: ProgramOutput): Promise<void> {
-  const { replay, from, topic, bind, ranks, count = Number.POSITIVE_INFINITY, json } = flags;
-  if (from !== undefined && replay === undefined) throw new PdscopeError('bad_usage', '--from needs --replay: only the replay socket has what was sent before.');
+  const { replay, from, topic, bind, ranks, count = Number.POSITIVE_INFINITY } = flags;
+  const isWanted = readFlags(flags);
   const ending = new AbortController();
-  let watching: Promise<WatchSummary> | undefined;
+  let watching: Promise<WatchStats> | undefined;
   const removeHandlers = stopOnSignals({
     say: (text) => output.err(`${text}\n`),
     announce: () => ending.abort(),
@@ -30,6 +35,12 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
   };
   process.stdout.on('error', endOnClosedPipe);
   let printed = 0;
+  const print = (line: string): void => {
+    if (printed >= count) return;
+    printed += 1;
+    output.out(`${line}\n`);
+    if (printed >= count) ending.abort();
+  };
   try {
     watching = watchEvents({
       endpoint,
@@ -39,19 +50,46 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
       signal: ending.signal,
       ...(replay !== undefined && { replayEndpoint: replay }),
       ...(from !== undefined && { replayFrom: from }),
-      onRow: (record) => {
-        if (printed >= count) return;
-        printed += 1;
-        output.out(`${json === true ? JSON.stringify(formatJson(record)) : formatText(record, { hasRanks: ranks > 1 })}\n`);
-        if (printed >= count) ending.abort();
-      },
+      ...printers(flags, isWanted, print),
       onState: (rank, phase, reason) => {
         output.err(`pdscope: ${ranks > 1 ? `rank ${rank} ` : ''}${phase}${reason === undefined ? '' : `: ${reason}`}\n`);
       },
     });
-    output.err(`pdscope: ${formatSummary(await watching)}\n`);
+    const stats = await watching;
+    if (flags.json === true && flags.stats === true) output.out(`${JSON.stringify(summaryJson(stats))}\n`);
+    for (const line of formatSummary(stats)) output.err(`pdscope: ${line}\n`);
   } finally {
     removeHandlers();
     process.stdout.off('error', endOnClosedPipe);
   }
+}
+
+/** What goes to standard output: a line per record, or per second. */
+function printers({ json, stats, ranks }: EventsFlags, isWanted: (record: WatchRecord) => boolean, print: (line: string) => void): Pick<WatchOptions, 'onRow' | 'onStats'> {
+  if (stats !== true) {
+    return {
+      onRow: (record) => {
+        if (isWanted(record)) print(json === true ? JSON.stringify(formatJson(record)) : formatText(record, { hasRanks: ranks > 1 }));
+      },
+    };
+  }
+  let before: WatchStats | undefined;
+  return {
+    onRow: () => undefined,
+    onStats: (now) => {
+      print(json === true ? JSON.stringify({ ...summaryJson(now), kind: 'stats', atUnixMs: Date.now() }) : formatStatsLine(now, before, Date.now()));
+      before = now;
+    },
+  };
+}
+
+/** Checks what commander cannot, and compiles the filter. */
+function readFlags({ replay, from, filter, stats }: EventsFlags): (record: WatchRecord) => boolean {
+  if (from !== undefined && replay === undefined) throw new PdscopeError('bad_usage', '--from needs --replay: only the replay socket has what was sent before.');
+  if (filter === undefined) return () => true;
+  if (stats === true) throw new PdscopeError('bad_usage', '--filter chooses lines of events, and --stats prints none: leave one of them out.');
+  const compiled = compileFilter(filter, KV_FILTER_FIELDS);
+  if (!compiled.ok) throw new PdscopeError('bad_usage', `--filter, at character ${compiled.at + 1}: ${compiled.error}`);
+  const rows = new WatchRows();
+  return (record) => compiled.matches(rows.rowOf(record));
 }

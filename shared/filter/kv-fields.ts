@@ -5,7 +5,7 @@ import type { FilterField } from './field.ts';
 
 /** Keys of the KV events view, in the order in which they are suggested. */
 export const KV_FILTER_FIELDS: readonly FilterField<KvRow>[] = [
-  { key: 'type', aliases: ['event'], type: 'enum', values: KV_ROW_KINDS, says: 'event', summary: 'stored, removed, cleared, or what pdscope noticed: gap, restart, error', isText: true, get: (row) => row.kind },
+  { key: 'type', aliases: ['event'], type: 'enum', values: KV_ROW_KINDS, says: 'event', summary: 'stored, removed, cleared, or what pdscope noticed: gap, filled, lost, restart, error', isText: true, get: (row) => row.kind },
   { key: 'instance', type: 'string', match: 'exact', says: 'instance', summary: 'Instance by name: P0', isText: true, get: (row) => [row.instanceName, row.instance] },
   { key: 'rank', type: 'number', unit: 'count', says: 'rank', summary: 'Data-parallel rank', get: (row) => row.rank },
   { key: 'stream', type: 'string', match: 'prefix', says: 'stream', summary: 'Stream: instance/rank', isText: true, get: (row) => [row.stream, `${row.instanceName}/${row.rank}`] },

@@ -1,6 +1,9 @@
 /**
  * One stream's messages, in order: decode, judge the sequence, count, and hand on what happened. No socket, no clock:
  * live subscriptions, replays and the command line all run through here, and benchmarks can.
+ *
+ * A live batch behind a gap is applied only once the gap is settled: when `onGap` takes it, `apply` answers `held`, and
+ * the same message comes again later. So events reach the sink in the engine's order, each once.
  */
 import { decodeMessage, type DecodeLimits, type MessageResult } from './decode-batch.ts';
 import { mergeForm, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
@@ -21,17 +24,35 @@ export interface BatchContext {
   readonly seq: number | undefined;
   readonly tsUnixMs: number | undefined;
   readonly receivedAtUnixMs: number;
+  /** It came from the replay socket, later than it was sent. */
+  readonly isReplayed: boolean;
+}
+
+export interface EpochChange {
+  /** The epoch that ended; 0 when there was none. */
+  readonly ended: number;
+  readonly reason: string;
 }
 
 export interface BatchSink {
   /** The engine started anew: its blocks are gone. Comes before the `restart` notice. */
-  onRestart(): void;
-  /** A gap, a restart, or a message that could not be read. */
+  onEpoch(change: EpochChange): void;
+  /** A gap and what became of it, a restart, or a message that could not be read. */
   onNotice(context: BatchContext, notice: Notice): void;
-  /** Batches that are missing, for whoever can ask a replay for them. */
-  onGap(gap: GapRange): void;
+  /**
+   * Batches are missing before the live one. True takes the gap: nothing is applied until it is settled, and the live
+   * message must come again then. False lets the batches go.
+   */
+  onGap(gap: GapRange): boolean;
+  /** Batches are gone for good. */
+  onLost(gap: GapRange): void;
   onEvent(context: BatchContext, event: KvEvent): void;
 }
+
+/** `left`: a duplicate, or not readable. */
+export type Applied = 'applied' | 'left' | 'held';
+/** `seen`: before, identically. `other-life`: another batch had this number. */
+export type ReplayApplied = 'applied' | 'seen' | 'other-life' | 'left';
 
 const MAX_TOPICS = 3;
 
@@ -39,17 +60,25 @@ export class BatchApplier {
   readonly tracker = new StreamTracker();
   /** Batches applied (duplicates are not). */
   batches = 0;
+  /** Of these, from the replay socket. */
+  replayedBatches = 0;
+  /** The newest batch came from the replay socket. */
+  isLastReplayed = false;
   /** Events applied, bad ones included. */
   events = 0;
   /** Payload bytes of decoded messages, duplicates included. */
   bytes = 0;
   badMessages = 0;
   badEvents = 0;
+  /** Events of kinds that pdscope does not know. */
+  unknownEvents = 0;
   unknownFields = 0;
   encoding: Encoding | undefined;
   hashForm: HashForm | undefined;
-  lastTsUnixMs: number | undefined;
   lastReceivedAtUnixMs: number | undefined;
+  /** Clock and receipt of the last live batch that told its time: a replay says nothing about lag. */
+  lastTsUnixMs: number | undefined;
+  lastTsReceivedAtUnixMs: number | undefined;
   /** The rank the engine stamped last, when it stamps one. */
   lastRank: number | undefined;
 
@@ -64,44 +93,119 @@ export class BatchApplier {
     this.#limits = limits;
   }
 
-  /** Takes one message. Answers the number of events applied. */
-  apply(frames: readonly Uint8Array[], arrival: Arrival): number {
-    for (const frame of frames) this.bytes += frame.length;
+  /** Takes one live message. */
+  apply(frames: readonly Uint8Array[], arrival: Arrival): Applied {
     const result = decodeMessage(frames, this.#limits);
-    this.lastReceivedAtUnixMs = arrival.receivedAtUnixMs;
     const tsUnixMs = result.ok ? result.batch.tsUnixMs : undefined;
-    if (result.seq !== undefined && !this.#judge(result.seq, tsUnixMs, arrival)) return 0;
-    const context: BatchContext = { epoch: this.tracker.epoch, seq: result.seq, tsUnixMs, receivedAtUnixMs: arrival.receivedAtUnixMs };
-    if (!result.ok) {
-      this.#bad(result, context);
-      return 0;
+    const told = { seq: result.seq, tsUnixMs, receivedAtUnixMs: arrival.receivedAtUnixMs, isReplayed: false };
+    const judged = result.seq === undefined ? 'applied' : this.#judge(result.seq, tsUnixMs, arrival);
+    if (judged === 'held') return judged;
+    for (const frame of frames) this.bytes += frame.length;
+    this.lastReceivedAtUnixMs = arrival.receivedAtUnixMs;
+    if (judged === 'left') return judged;
+    if (tsUnixMs !== undefined) {
+      this.lastTsUnixMs = tsUnixMs;
+      // A batch that waited for a replay is not late by that.
+      this.lastTsReceivedAtUnixMs = arrival.receivedAtUnixMs;
     }
-    if (this.topics.size < MAX_TOPICS) this.topics.add(result.topic);
-    this.#batch(result.batch, context);
-    return result.batch.events.length;
+    return this.#take(result, { epoch: this.tracker.epoch, ...told });
   }
 
-  /** Answers whether the batch is to be applied. */
-  #judge(seq: number, tsUnixMs: number | undefined, arrival: Arrival): boolean {
-    const verdict = this.tracker.observe(seq, { tsUnixMs, isReconnected: arrival.isReconnected });
-    if (verdict.kind === 'duplicate') return false;
-    if (verdict.kind === 'next') return true;
-    const context: BatchContext = { epoch: this.tracker.epoch, seq, tsUnixMs, receivedAtUnixMs: arrival.receivedAtUnixMs };
+  /** Takes one message of a replay; it need not be asked for exactly. What lies before it and was not seen is lost. */
+  applyReplayed(frames: readonly Uint8Array[], receivedAtUnixMs: number): ReplayApplied {
+    const { tracker } = this;
+    const result = decodeMessage(frames, this.#limits);
+    const { seq } = result;
+    const tsUnixMs = result.ok ? result.batch.tsUnixMs : undefined;
+    const expected = tracker.expected;
+    if (seq !== undefined && expected !== undefined && seq < expected) {
+      const known = tracker.tsOf(seq);
+      return known === undefined || tsUnixMs === undefined || known === tsUnixMs ? 'seen' : 'other-life';
+    }
+    for (const frame of frames) this.bytes += frame.length;
+    this.lastReceivedAtUnixMs = receivedAtUnixMs;
+    if (seq !== undefined) {
+      if (expected !== undefined && seq > expected) {
+        this.lose({ from: expected, to: seq - 1, epoch: tracker.epoch });
+      }
+      tracker.accept(seq, tsUnixMs);
+    }
+    this.replayedBatches += 1;
+    this.isLastReplayed = true;
+    return this.#take(result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
+  }
+
+  /** Lets go of batches of the current epoch that are next to come; counting them is for the caller. */
+  lose(gap: GapRange): void {
+    this.tracker.skipTo(gap.to + 1);
+    this.#sink.onLost(gap);
+  }
+
+  /** The engine was found to have started anew: its batches count from 0 again. */
+  restart(reason: string, receivedAtUnixMs: number): void {
+    const ended = this.tracker.epoch;
+    this.tracker.begin(0);
+    this.#sink.onEpoch({ ended, reason });
+    this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone` }, receivedAtUnixMs);
+  }
+
+  /** Forgets the current epoch, whose batches were another publisher's. The next batch makes first contact. */
+  disown(reason: string, receivedAtUnixMs: number): void {
+    const ended = this.tracker.epoch;
+    this.tracker.disown();
+    this.#sink.onEpoch({ ended, reason });
+    this.notice({ kind: 'restart', note: `${reason}: what it sent is forgotten` }, receivedAtUnixMs);
+  }
+
+  /** A notice about the stream rather than about one message. */
+  notice(notice: Notice, receivedAtUnixMs: number): void {
+    const { epoch, lastSeq } = this.tracker;
+    this.#sink.onNotice({ epoch, seq: lastSeq, tsUnixMs: undefined, receivedAtUnixMs, isReplayed: false }, notice);
+  }
+
+  #judge(seq: number, tsUnixMs: number | undefined, arrival: Arrival): Applied {
+    const { tracker } = this;
+    const hints = { tsUnixMs, isReconnected: arrival.isReconnected };
+    const { receivedAtUnixMs } = arrival;
+    let verdict = tracker.judge(seq, hints);
     if (verdict.kind === 'restart') {
-      this.#sink.onRestart();
-      const note = `sequence went back from ${verdict.lastSeq} to ${seq} and ${verdict.reason}: the engine started anew, its blocks are gone`;
-      this.#sink.onNotice(context, { kind: 'restart', note });
+      const ended = tracker.epoch;
+      const { reason, lastSeq } = verdict;
+      // The new life began at 0 while this stream was watched, so whatever lies before is missed, not unseen.
+      tracker.begin(0);
+      this.#sink.onEpoch({ ended, reason });
+      const note = `sequence went back from ${lastSeq} to ${seq} and ${reason}: the engine started anew, its blocks are gone`;
+      this.#sink.onNotice({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false }, { kind: 'restart', note });
+      verdict = tracker.judge(seq, hints);
     }
-    if (verdict.gap !== undefined) {
-      this.#sink.onNotice(context, { kind: 'gap', note: gapNote(verdict.gap, arrival.droppedBefore) });
-      this.#sink.onGap(verdict.gap);
+    if (verdict.kind === 'duplicate') {
+      tracker.duplicateBatches += 1;
+      return 'left';
     }
-    return true;
+    if (verdict.kind === 'gap') {
+      const { gap } = verdict;
+      const isTaken = this.#sink.onGap(gap);
+      tracker.found(gap);
+      const context: BatchContext = { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false };
+      this.#sink.onNotice(context, { kind: 'gap', note: gapNote(gap, arrival.droppedBefore) + (isTaken ? '; asking for them' : '') });
+      if (isTaken) return 'held';
+      tracker.settle(0, gap.to - gap.from + 1);
+      this.lose(gap);
+    }
+    tracker.accept(seq, tsUnixMs);
+    this.isLastReplayed = false;
+    return 'applied';
   }
 
-  #bad(result: Extract<MessageResult, { ok: false }>, context: BatchContext): void {
-    this.badMessages += 1;
-    this.#sink.onNotice(context, { kind: 'error', note: `message not readable (${result.reason}): ${result.detail}` });
+  #take(result: MessageResult, context: BatchContext): 'applied' | 'left' {
+    if (!result.ok) {
+      this.badMessages += 1;
+      this.#sink.onNotice(context, { kind: 'error', note: `message not readable (${result.reason}): ${result.detail}` });
+      return 'left';
+    }
+    if (this.topics.size < MAX_TOPICS && !(context.isReplayed && result.topic === '')) this.topics.add(result.topic);
+    this.#batch(result.batch, context);
+    return 'applied';
   }
 
   #batch(batch: KvBatch, context: BatchContext): void {
@@ -110,10 +214,10 @@ export class BatchApplier {
     this.unknownFields += batch.unknownFields;
     this.encoding = mergeForm(this.encoding, batch.encoding);
     this.hashForm = mergeForm(this.hashForm, batch.hashForm);
-    if (batch.tsUnixMs !== undefined) this.lastTsUnixMs = batch.tsUnixMs;
     if (batch.rank !== undefined) this.lastRank = batch.rank;
     for (const event of batch.events) {
       if (event.kind === 'bad') this.badEvents += 1;
+      else if (event.kind === 'unknown') this.unknownEvents += 1;
       this.#sink.onEvent(context, event);
     }
   }
@@ -121,8 +225,13 @@ export class BatchApplier {
 
 function gapNote(gap: GapRange, dropped: number): string {
   const count = gap.to - gap.from + 1;
-  const range = count === 1 ? `batch ${gap.from} is missing` : `${count} batches (${gap.from} to ${gap.to}) are missing`;
+  const range = batchRange(gap, 'is missing', 'are missing');
   if (dropped === 0) return range;
   // More may have been refused than are missing: the queue also refuses what would have been a duplicate.
   return `${range}; ${dropped >= count ? 'all' : dropped} refused by pdscope's own full queue`;
+}
+
+/** `batch 4 is missing`, `3 batches (4 to 6) are missing`. */
+export function batchRange({ from, to }: Pick<GapRange, 'from' | 'to'>, one: string, many: string): string {
+  return from === to ? `batch ${from} ${one}` : `${to - from + 1} batches (${from} to ${to}) ${many}`;
 }

@@ -12,6 +12,8 @@ export interface QueueLimit {
 }
 
 export interface QueuedMessage {
+  /** Running number of the lane's accepted messages, from 1. */
+  readonly number: number;
   readonly frames: readonly Uint8Array[];
   readonly bytes: number;
   readonly receivedAtUnixMs: number;
@@ -109,12 +111,16 @@ export class PumpLane {
   /** Messages refused because the queue was full. */
   dropped = 0;
   queuedBytes = 0;
+  /** Number of the message accepted last. */
+  lastNumber = 0;
 
   readonly #handle: Handle;
   readonly #pump: DecodePump;
   #messages: QueuedMessage[] = [];
   #head = 0;
   #isHeld = false;
+  /** Handed on before, and put back by `hold`. */
+  #again: QueuedMessage | undefined;
   #droppedBefore = 0;
 
   constructor(handle: Handle, pump: DecodePump) {
@@ -124,6 +130,11 @@ export class PumpLane {
 
   get queued(): number {
     return this.#messages.length - this.#head;
+  }
+
+  /** Refused since the last accepted message, which no message has told yet. */
+  get droppedSince(): number {
+    return this.#droppedBefore;
   }
 
   /** Queues a message. False, and counted, when it was refused. */
@@ -137,14 +148,16 @@ export class PumpLane {
       return false;
     }
     this.queuedBytes += bytes;
-    this.#messages.push({ frames, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore });
+    this.lastNumber += 1;
+    this.#messages.push({ number: this.lastNumber, frames, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore });
     this.#droppedBefore = 0;
     return true;
   }
 
-  /** Keeps messages in the queue until `release()`. */
-  hold(): void {
+  /** Keeps messages in the queue until `release()`. `again`: the message being handled, to come once more, before the others. */
+  hold(again?: QueuedMessage): void {
     this.#isHeld = true;
+    if (again !== undefined) this.#again = again;
   }
 
   release(): void {
@@ -155,6 +168,12 @@ export class PumpLane {
   /** For the pump only. False when there is nothing to handle. */
   handleNext(): boolean {
     if (this.#isHeld) return false;
+    const again = this.#again;
+    if (again !== undefined) {
+      this.#again = undefined;
+      this.#handle(again);
+      return true;
+    }
     const message = this.#messages[this.#head];
     if (message === undefined) return false;
     this.#head += 1;
@@ -175,6 +194,7 @@ export class PumpLane {
   /** Forgets what is queued. */
   close(): void {
     this.isClosed = true;
+    this.#again = undefined;
     this.#pump.unbook(this.queued, this.queuedBytes);
     this.#messages = [];
     this.#head = 0;

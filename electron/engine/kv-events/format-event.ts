@@ -2,7 +2,7 @@
 import { hashCount, hashDecimal, hashHex, type BlockHashes } from './block-hashes.ts';
 import type { KvEvent, RemovedEvent, StoredEvent } from './kv-event.ts';
 import type { Notice } from './kv-row.ts';
-import type { WatchRecord, WatchSummary } from './watch.ts';
+import type { WatchRecord } from './watch.ts';
 
 export interface TextOptions {
   /** Hashes shown before the rest is a count. Default 2. */
@@ -27,7 +27,7 @@ export function formatText(record: WatchRecord, options: TextOptions = {}): stri
 
 function describeEvent(event: KvEvent | Notice, options: TextOptions): string {
   switch (event.kind) {
-    case 'gap': case 'restart': case 'error': return event.note;
+    case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return event.note;
     case 'bad': return `${event.reason}: ${event.raw}`;
     case 'unknown': return `${event.tag} ${event.raw}`;
     case 'removed': return [blocks(event.hashes, options), ...place(event)].join(' ');
@@ -89,7 +89,7 @@ export function formatJson(record: WatchRecord): Readonly<Record<string, unknown
 
 function eventFields(event: KvEvent | Notice): Readonly<Record<string, unknown>> {
   switch (event.kind) {
-    case 'gap': case 'restart': case 'error': return { note: event.note };
+    case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return { note: event.note };
     case 'bad': return { note: event.reason, raw: event.raw };
     case 'unknown': return { type: event.tag, ...hashFields(event.hashes), medium: event.medium, groupIdx: event.groupIdx, raw: event.raw };
     case 'removed': return { ...hashFields(event.hashes), ...placeFields(event), remainingCopies: event.remainingCopies };
@@ -127,11 +127,4 @@ function jsonValue(value: unknown): unknown {
   if (value instanceof Uint8Array) return { bytes: Buffer.from(value).toString('hex') };
   if (typeof value === 'bigint') return value.toString();
   return Array.isArray(value) ? value.map(jsonValue) : value;
-}
-
-/** The last line of a watch. */
-export function formatSummary(summary: WatchSummary): string {
-  const rate = summary.seconds > 0 ? (summary.events / summary.seconds).toFixed(1) : '-';
-  return `${summary.batches} batches, ${summary.events} events in ${summary.seconds.toFixed(1)} s (${rate}/s), `
-    + `${summary.gaps} gaps, ${summary.missed} batches missed, ${summary.bad} bad`;
 }

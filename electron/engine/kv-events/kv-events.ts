@@ -2,20 +2,22 @@
  * KV-cache events of the whole fleet: one stream per data-parallel rank of each attached instance, one history, one
  * store of resident blocks, one queue. Sockets only copy; decoding runs in slices of the event loop (decode-pump.ts).
  *
- * Filling gaps by replay, the index by content and cache analytics are left to what builds on this: `onGap` reports
- * every missing range, `replay-client.ts` asks for it, and the decoder is pure.
+ * Gaps are filled from the engine's replay socket where one is configured (gap-filler.ts). The index by content and cache
+ * analytics are left to what builds on this, as an observer (kv-observer.ts).
  */
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
-import type { KvRow, KvStreamView } from '#shared/kv.ts';
+import type { KvConfidence, KvRow, KvStreamView } from '#shared/kv.ts';
 import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import { silentLogger, type Logger } from '../log.ts';
 import type { RowLog } from '../row-log.ts';
 import { BlockStore } from './block-store.ts';
+import { instanceConfidence } from './confidence.ts';
 import { DecodePump, type QueueLimit } from './decode-pump.ts';
 import { rankEndpoint } from './endpoints.ts';
 import { IntakeTurn } from './intake-turn.ts';
+import type { KvObserver } from './kv-observer.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import { KvStream } from './kv-stream.ts';
 import { queryResident } from './resident-query.ts';
@@ -35,6 +37,8 @@ export interface KvEventsOptions {
   readonly logger?: Logger;
   /** Called for every range of batches found missing. */
   readonly onGap?: (stream: StreamId, gap: GapRange) => void;
+  /** Gets every event in order, and what makes earlier ones void. */
+  readonly observer?: KvObserver;
 }
 
 interface AttachedInstance {
@@ -53,6 +57,8 @@ export class KvEvents {
   readonly #store: BlockStore;
   readonly #pump: DecodePump;
   readonly #intake = new IntakeTurn();
+  /** Replays of all streams together take about as long a turn as live decoding. */
+  readonly #replayTurn = new IntakeTurn(2);
   readonly #streams = new Map<InstanceId, { readonly instance: AttachedInstance; readonly config: KvEventsConfig; readonly streams: KvStream[] }>();
   readonly #closing = new Set<Promise<void>>();
   /** Dropped messages of streams that are gone. */
@@ -105,17 +111,21 @@ export class KvEvents {
     }
   }
 
-  #create(instance: AttachedInstance, { mode, topic }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
+  #create(instance: AttachedInstance, { mode, topic, replayEndpoint }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
     const id = streamId(instance.id, rank);
+    const { observer } = this.#options;
     return new KvStream({
       identity: { id, instance: instance.id, instanceName: instance.name, rank },
       endpoint,
       mode,
       topic,
+      ...(replayEndpoint !== undefined && { replay: replayOf(replayEndpoint, rank) }),
       pump: this.#pump,
       intake: this.#intake,
+      replayTurn: this.#replayTurn,
       log: this.#rows,
       store: this.#store,
+      ...(observer !== undefined && { observer }),
       onGap: (gap) => this.#options.onGap?.(id, gap),
       onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),
     });
@@ -140,6 +150,12 @@ export class KvEvents {
   /** Streams of an instance, by rank. */
   streamsOf(id: InstanceId): readonly StreamId[] {
     return this.#streams.get(id)?.streams.map((stream) => stream.identity.id) ?? [];
+  }
+
+  /** How far cache numbers of an instance can be trusted, over all its ranks. */
+  confidenceOf(id: InstanceId): KvConfidence {
+    const streams = this.#streams.get(id)?.streams ?? [];
+    return instanceConfidence(streams.map((stream) => ({ rank: stream.identity.rank, ...stream.confidence() })));
   }
 
   /**
@@ -167,5 +183,14 @@ export class KvEvents {
 
   #all(): KvStream[] {
     return Array.from(this.#streams.values(), ({ streams }) => streams).flat();
+  }
+}
+
+/** A replay endpoint that cannot be right for a rank costs its replays, not its stream. */
+function replayOf(endpoint: string, rank: number): string | { readonly problem: string } {
+  try {
+    return rankEndpoint(endpoint, rank, 'connect');
+  } catch (error) {
+    return { problem: errorMessage(error) };
   }
 }

@@ -29,7 +29,7 @@ export interface RowSource {
 
 /** Something that pdscope noticed; not an event of the engine. */
 export interface Notice {
-  readonly kind: 'gap' | 'restart' | 'error';
+  readonly kind: 'gap' | 'filled' | 'lost' | 'restart' | 'error';
   readonly note: string;
 }
 
@@ -154,7 +154,7 @@ export function extrasOf(event: RowEvent): RowExtras | undefined {
     }
     case 'unknown': return { ...NO_EXTRAS, digests: shownDigests(event.hashes.digests), note: copyText(`${event.tag}: ${event.raw}`) };
     case 'bad': return { ...NO_EXTRAS, note: copyText(`${event.reason}: ${event.raw}`) };
-    case 'gap': case 'restart': case 'error': return { ...NO_EXTRAS, note: copyText(event.note) };
+    case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return { ...NO_EXTRAS, note: copyText(event.note) };
     case 'cleared': break;
   }
   return undefined;

@@ -1,93 +1,148 @@
 /**
- * One KV-event stream: the socket of one data-parallel rank of an instance, its place in the decode queue, and its
- * state as views show it. Owns no history: rows and blocks go to what all streams share.
+ * One KV-event stream: a receiver of one data-parallel rank of an instance, and its state as views show it. Owns no
+ * history: rows and blocks go to what all streams share.
  */
-import type { KvStreamState, KvStreamView } from '#shared/kv.ts';
-import { BatchApplier, type BatchSink } from './batch-applier.ts';
+import type { KvConfidence, KvCoverage, KvStreamState, KvStreamView } from '#shared/kv.ts';
+import type { BatchContext, BatchSink } from './batch-applier.ts';
 import type { BlockStore } from './block-store.ts';
-import type { DecodePump, PumpLane } from './decode-pump.ts';
+import { streamConfidence } from './confidence.ts';
 import type { SocketMode } from './endpoints.ts';
-import type { IntakeTurn } from './intake-turn.ts';
+import type { KvEvent } from './kv-event.ts';
+import type { KvObserver } from './kv-observer.ts';
 import type { KvRowLog } from './kv-row-log.ts';
 import type { RowSource, StreamIdentity } from './kv-row.ts';
 import { RateWindow } from './rate-window.ts';
 import { ResidentTable } from './resident-table.ts';
+import { StreamReceiver, type SharedIntake } from './stream-receiver.ts';
 import type { GapRange } from './stream-tracker.ts';
-import { SubSocket, type SocketPhase } from './sub-socket.ts';
+import type { SocketPhase } from './sub-socket.ts';
 
-export interface KvStreamOptions {
+export interface KvStreamOptions extends SharedIntake {
   readonly identity: StreamIdentity;
   readonly endpoint: string;
   readonly mode: SocketMode;
   readonly topic: string;
-  readonly pump: DecodePump;
-  readonly intake: IntakeTurn;
+  /** ROUTER endpoint of this rank; an object when one was configured that cannot be right. Absent: none. */
+  readonly replay?: string | { readonly problem: string };
   readonly log: KvRowLog;
   readonly store: BlockStore;
+  readonly observer?: KvObserver;
   readonly onGap: (gap: GapRange) => void;
   readonly onPhase: (phase: SocketPhase, reason: string | undefined) => void;
 }
+
+/** Counts so far, to be compared with those of a moment that made earlier ones meaningless. */
+interface Mark {
+  readonly batches: number;
+  readonly events: number;
+  readonly lost: number;
+  readonly badMessages: number;
+  readonly badEvents: number;
+  readonly unknownEvents: number;
+  readonly removedBlocks: number;
+  readonly unknownRemovals: number;
+  readonly untracked: number;
+}
+
+const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0 };
 
 export class KvStream {
   readonly identity: StreamIdentity;
   readonly resident: ResidentTable;
 
   readonly #options: KvStreamOptions;
-  readonly #socket: SubSocket;
-  readonly #lane: PumpLane;
-  readonly #applier: BatchApplier;
+  readonly #receiver: StreamReceiver;
   readonly #rate = new RateWindow();
   #phase: SocketPhase = 'connecting';
   #reason: string | undefined;
-  #isReconnected = false;
+  /** Of batches of the epoch they were lost in. */
+  #lost = 0;
+  #removedBlocks = 0;
+  #epochMark = NOTHING;
+  /** At the last AllBlocksCleared of this epoch. */
+  #clearMark: Mark | undefined;
   /** The source last handed to the log; events of a batch share it. */
   #source: RowSource | undefined;
+  #context: BatchContext | undefined;
 
   constructor(options: KvStreamOptions) {
+    const { replay } = options;
     this.#options = options;
     this.identity = options.identity;
     this.resident = new ResidentTable(options.store);
-    this.#applier = new BatchApplier(this.#sink());
-    this.#lane = options.pump.open((message) => {
-      const events = this.#applier.apply(message.frames, message);
-      if (events > 0) this.#rate.add(events, performance.now());
-    });
-    this.#socket = new SubSocket({
-      endpoint: options.endpoint,
-      mode: options.mode,
-      topic: options.topic,
-      intake: options.intake,
-      onMessage: (frames) => {
-        if (this.#lane.offer(frames, this.#isReconnected)) this.#isReconnected = false;
+    this.#receiver = new StreamReceiver({
+      ...options,
+      ...(typeof replay === 'string' && { replayEndpoint: replay }),
+      sink: this.#sink(),
+      onApplied: (events) => {
+        if (events > 0) this.#rate.add(events, performance.now());
       },
-      onPhase: (phase, reason) => this.#onPhase(phase, reason),
+      onPhase: (_phase, reason) => this.#onPhase(reason),
     });
   }
 
   /** Messages refused by the queue. */
   get dropped(): number {
-    return this.#lane.dropped;
+    return this.#receiver.lane.dropped;
   }
 
   open(): void {
-    this.#socket.open();
+    this.#options.observer?.onOpen?.(this.identity);
+    this.#receiver.open();
   }
 
   /** Stops receiving, drops what is queued, forgets the blocks. */
   async close(): Promise<void> {
-    this.#lane.close();
+    const closed = this.#receiver.close();
     this.resident.reset();
-    await this.#socket.close();
+    this.#options.observer?.onClose?.(this.identity);
+    await closed;
   }
 
   eventsPerSecond(): number {
     return this.#rate.perSecond(performance.now());
   }
 
+  /** How far cache numbers of this stream can be trusted (confidence.ts). */
+  confidence(): KvConfidence {
+    const { applier, filler, lane } = this.#receiver;
+    const { tracker } = applier;
+    const resident = this.resident.counts();
+    // A prefix-cache reset says nothing about other tiers, whose blocks may be of before it.
+    const isGpuOnly = resident.every(({ medium, blocks }) => medium === 'GPU' || blocks === 0);
+    const clearMark = isGpuOnly ? this.#clearMark : undefined;
+    const mark = clearMark ?? this.#epochMark;
+    const now = this.#mark();
+    const { store } = this.#options;
+    return streamConfidence({
+      state: this.#state(),
+      applied: now.batches - mark.batches,
+      unseen: clearMark === undefined ? tracker.firstSeq : 0,
+      isKnownEmpty: clearMark !== undefined || tracker.expected === 0,
+      lost: now.lost - mark.lost,
+      waiting: lane.droppedSince,
+      badMessages: now.badMessages - mark.badMessages,
+      events: now.events - mark.events,
+      badEvents: now.badEvents - mark.badEvents,
+      unknownEvents: now.unknownEvents - mark.unknownEvents,
+      removedBlocks: now.removedBlocks - mark.removedBlocks,
+      unknownRemovals: now.unknownRemovals - mark.unknownRemovals,
+      isReplaying: filler?.isAsking === true,
+      lagMs: this.#lagMs(),
+      hasSeveralPublishers: applier.topics.size > 1,
+      hasOtherRank: applier.lastRank !== undefined && applier.lastRank !== this.identity.rank,
+      residentBlocks: resident.reduce((sum, { blocks }) => sum + blocks, 0),
+      untrackedBlocks: now.untracked - mark.untracked,
+      displacedBlocks: store.size >= store.capacity ? store.evicted : 0,
+    });
+  }
+
   view(): KvStreamView {
-    const applier = this.#applier;
-    const { tracker, lastReceivedAtUnixMs, lastTsUnixMs } = applier;
+    const { applier, lane } = this.#receiver;
+    const { tracker, lastReceivedAtUnixMs } = applier;
     const reason = this.#stateReason();
+    const lagMs = this.#lagMs();
+    const { replay } = this.#options;
     return {
       id: this.identity.id,
       instance: this.identity.instance,
@@ -101,36 +156,50 @@ export class KvStream {
       ...(applier.hashForm !== undefined && { hashForm: applier.hashForm }),
       ...(tracker.lastSeq !== undefined && { lastSeq: tracker.lastSeq }),
       ...(lastReceivedAtUnixMs !== undefined && { lastReceivedAtUnixMs }),
-      ...(lastReceivedAtUnixMs !== undefined && lastTsUnixMs !== undefined && { lagMs: lastReceivedAtUnixMs - lastTsUnixMs }),
+      ...(lagMs !== undefined && { lagMs }),
       batches: applier.batches,
       events: applier.events,
       bytes: applier.bytes,
       eventsPerSecond: this.eventsPerSecond(),
       gaps: tracker.gaps,
       missedBatches: tracker.missedBatches,
+      gapsFilled: tracker.gapsFilled,
+      missedFilled: tracker.missedFilled,
+      missedLost: tracker.missedLost,
       duplicateBatches: tracker.duplicateBatches,
       epochs: tracker.epoch,
       badMessages: applier.badMessages,
       badEvents: applier.badEvents,
+      unknownEvents: applier.unknownEvents,
       unknownFields: applier.unknownFields,
       unknownRemovals: this.resident.unknownRemovals,
-      droppedMessages: this.#lane.dropped,
+      droppedMessages: lane.dropped,
       sawStart: tracker.sawStart,
+      replay: this.#receiver.filler?.view() ?? {
+        state: typeof replay === 'object' ? 'failed' : 'none',
+        ...(typeof replay === 'object' && { reason: replay.problem }),
+        asked: 0,
+        failed: 0,
+        batches: 0,
+      },
+      coverage: this.#coverage(),
+      ...this.confidence(),
       resident: this.resident.counts(),
     };
   }
 
   #state(): KvStreamState {
-    switch (this.#phase) {
-      case 'connected': return this.#applier.batches + this.#applier.badMessages > 0 ? 'live' : 'silent';
-      case 'connecting': case 'lost': case 'failed': return this.#phase;
+    const { phase, applier } = this.#receiver;
+    switch (phase) {
+      case 'connected': return applier.batches + applier.badMessages > 0 ? 'live' : 'silent';
+      case 'connecting': case 'lost': case 'failed': return phase;
     }
-    return this.#phase;
+    return phase;
   }
 
   #stateReason(): string | undefined {
     if (this.#reason !== undefined) return this.#reason;
-    const { lastRank, topics } = this.#applier;
+    const { lastRank, topics } = this.#receiver.applier;
     // Several engines may connect to one bound socket; their sequences then look like endless restarts.
     if (topics.size > 1) {
       const names = Array.from(topics, (topic) => JSON.stringify(topic)).join(', ');
@@ -141,29 +210,69 @@ export class KvStream {
     return `its batches say rank ${lastRank}, but the endpoint was taken for rank ${this.identity.rank}`;
   }
 
-  #onPhase(phase: SocketPhase, reason: string | undefined): void {
-    if (phase === 'connected' && this.#phase === 'lost') this.#isReconnected = true;
-    const isChange = phase !== this.#phase || reason !== this.#reason;
-    this.#phase = phase;
-    this.#reason = reason;
-    if (isChange) this.#options.onPhase(phase, reason);
+  #lagMs(): number | undefined {
+    const { lastTsUnixMs, lastTsReceivedAtUnixMs } = this.#receiver.applier;
+    return lastTsUnixMs === undefined || lastTsReceivedAtUnixMs === undefined ? undefined : lastTsReceivedAtUnixMs - lastTsUnixMs;
   }
 
-  #sink(): BatchSink {
-    const { log } = this.#options;
+  #coverage(): KvCoverage {
+    const { applier: { batches, badMessages, tracker: { firstSeq } } } = this.#receiver;
+    const mark = this.#epochMark;
+    const applied = batches - mark.batches;
+    const unreadable = badMessages - mark.badMessages;
+    const lost = this.#lost - mark.lost;
+    const all = applied + firstSeq + lost + unreadable;
+    return { applied, unseen: firstSeq, lost, unreadable, ...(all > 0 && { share: applied / all }) };
+  }
+
+  #mark(): Mark {
+    const { batches, events, badMessages, badEvents, unknownEvents } = this.#receiver.applier;
+    const { unknownRemovals, untracked } = this.resident;
+    return { batches, events, badMessages, badEvents, unknownEvents, unknownRemovals, untracked, lost: this.#lost, removedBlocks: this.#removedBlocks };
+  }
+
+  #onPhase(reason: string | undefined): void {
+    const { phase } = this.#receiver;
+    if (phase === this.#phase && reason === this.#reason) return;
+    this.#phase = phase;
+    this.#reason = reason;
+    this.#options.onPhase(phase, reason);
+  }
+
+  #sink(): Omit<BatchSink, 'onGap'> & { onGap(gap: GapRange): void } {
+    const { log, observer } = this.#options;
+    const { identity } = this;
     return {
-      onRestart: () => this.resident.reset(),
-      onGap: (gap) => this.#options.onGap(gap),
-      onNotice: (context, notice) => log.append({ stream: this.identity, ...context }, notice),
-      onEvent: (context, event) => {
-        let source = this.#source;
-        if (source === undefined || source.seq !== context.seq || source.epoch !== context.epoch) {
-          source = { stream: this.identity, ...context };
-          this.#source = source;
-        }
-        log.append(source, event);
-        this.resident.apply(event, context.tsUnixMs ?? context.receivedAtUnixMs);
+      onEpoch: (change) => {
+        this.resident.reset();
+        this.#epochMark = this.#mark();
+        this.#clearMark = undefined;
+        observer?.onEpoch?.(identity, change);
       },
+      onGap: (gap) => this.#options.onGap(gap),
+      onLost: (gap) => {
+        if (gap.epoch === this.#receiver.applier.tracker.epoch) this.#lost += gap.to - gap.from + 1;
+        observer?.onLost?.(identity, gap);
+      },
+      onNotice: (context, notice) => log.append(rowSource(identity, context), notice),
+      onEvent: (context, event) => this.#onEvent(context, event),
     };
   }
+
+  #onEvent(context: BatchContext, event: KvEvent): void {
+    const { log, observer } = this.#options;
+    if (this.#context !== context || this.#source === undefined) {
+      this.#context = context;
+      this.#source = rowSource(this.identity, context);
+    }
+    log.append(this.#source, event);
+    this.resident.apply(event, context.tsUnixMs ?? context.receivedAtUnixMs);
+    if (event.kind === 'removed') this.#removedBlocks += event.hashes.words.length / 2;
+    else if (event.kind === 'cleared') this.#clearMark = this.#mark();
+    observer?.onEvent?.(this.identity, context, event);
+  }
+}
+
+function rowSource(stream: StreamIdentity, { epoch, seq, tsUnixMs, receivedAtUnixMs }: BatchContext): RowSource {
+  return { stream, epoch, seq, tsUnixMs, receivedAtUnixMs };
 }

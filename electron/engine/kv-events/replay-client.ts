@@ -10,6 +10,7 @@ import { Dealer } from 'zeromq';
 import { errorMessage } from '#shared/errors.ts';
 import { decodeTopic } from './decode-batch.ts';
 import { isIpv6Endpoint } from './endpoints.ts';
+import type { IntakeTurn } from './intake-turn.ts';
 
 /** One replayed batch, as the live message with these frames would have been. */
 export interface ReplayedMessage {
@@ -19,9 +20,11 @@ export interface ReplayedMessage {
   readonly frames: readonly [Uint8Array, Uint8Array, Uint8Array];
 }
 
+export type ReplayLayout = 'topic' | 'bare';
+
 export type ReplayReply =
   | { readonly kind: 'message'; readonly message: ReplayedMessage }
-  | { readonly kind: 'end' }
+  | { readonly kind: 'end'; readonly layout: ReplayLayout }
   | { readonly kind: 'bad'; readonly detail: string };
 
 export interface ReplayRequest {
@@ -32,6 +35,8 @@ export interface ReplayRequest {
   /** Longest wait for the next reply, ms. Engines answer between batches, within about 0.1 s. Default 3000. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+  /** Limits how long replies are taken in one turn of the event loop. Default: as fast as they come. */
+  readonly turn?: IntakeTurn;
   /** Gets each batch in order. Answer false to stop early. */
   readonly onMessage: (message: ReplayedMessage) => boolean | undefined;
 }
@@ -45,12 +50,16 @@ export interface ReplayOutcome {
   readonly messages: number;
   /** Replies that were neither a batch nor the end. */
   readonly badReplies: number;
+  /** `topic`: replies with a topic frame, since 2026-07-07; `bare`: without. Absent when no batch and no end marker came. */
+  readonly layout?: ReplayLayout;
   /** What to do about it, in words; absent when complete. */
   readonly reason?: string;
 }
 
 /** At most so many replies wait in libzmq; the engine's ROUTER holds the rest back. */
 const RECEIVE_HIGH_WATER_MARK = 1000;
+/** As for live messages: refused in libzmq, before the bytes are here. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 const EMPTY = new Uint8Array(0);
 
 /** Runs one replay. Never rejects for what the network does: see `status`. */
@@ -61,7 +70,13 @@ export async function requestReplay(request: ReplayRequest): Promise<ReplayOutco
   if (isAborted()) return { status: 'aborted', messages: 0, badReplies: 0 };
   let socket: Dealer;
   try {
-    socket = new Dealer({ linger: 0, receiveTimeout: timeoutMs, receiveHighWaterMark: RECEIVE_HIGH_WATER_MARK, ipv6: isIpv6Endpoint(endpoint) });
+    socket = new Dealer({
+      linger: 0,
+      receiveTimeout: timeoutMs,
+      receiveHighWaterMark: RECEIVE_HIGH_WATER_MARK,
+      maxMessageSize: MAX_MESSAGE_BYTES,
+      ipv6: isIpv6Endpoint(endpoint),
+    });
     socket.connect(endpoint);
   } catch (error) {
     return { status: 'failed', messages: 0, badReplies: 0, reason: `cannot ask ${endpoint}: ${errorMessage(error)}` };
@@ -70,24 +85,29 @@ export async function requestReplay(request: ReplayRequest): Promise<ReplayOutco
   signal?.addEventListener('abort', close, { once: true });
   let messages = 0;
   let badReplies = 0;
+  let layout: ReplayLayout | undefined;
+  const counts = (): Pick<ReplayOutcome, 'messages' | 'badReplies' | 'layout'> => ({ messages, badReplies, ...(layout !== undefined && { layout }) });
   try {
     await socket.send([EMPTY, sequenceFrame(from)]);
     for (;;) {
       const reply = parseReply(await socket.receive());
-      if (reply.kind === 'end') return { status: 'complete', messages, badReplies };
+      if (isAborted()) return { status: 'aborted', ...counts() };
       if (reply.kind === 'bad') {
         badReplies += 1;
         continue;
       }
+      layout = reply.kind === 'end' ? reply.layout : reply.message.topic === undefined ? 'bare' : 'topic';
+      if (reply.kind === 'end') return { status: 'complete', ...counts() };
       messages += 1;
-      if (request.onMessage(reply.message) === false) return { status: 'stopped', messages, badReplies };
+      if (request.onMessage(reply.message) === false) return { status: 'stopped', ...counts() };
+      if (request.turn?.isSpent() === true) await request.turn.next();
     }
   } catch (error) {
-    if (isAborted()) return { status: 'aborted', messages, badReplies };
-    if (!isTimeout(error)) return { status: 'failed', messages, badReplies, reason: `asking ${endpoint} failed: ${errorMessage(error)}` };
+    if (isAborted()) return { status: 'aborted', ...counts() };
+    if (!isTimeout(error)) return { status: 'failed', ...counts(), reason: `asking ${endpoint} failed: ${errorMessage(error)}` };
     return messages + badReplies === 0
-      ? { status: 'silent', messages, badReplies, reason: `nobody answered at ${endpoint} within ${timeoutMs} ms; is replay_endpoint set in the engine's --kv-events-config?` }
-      : { status: 'partial', messages, badReplies, reason: `${endpoint} stopped answering before the end of the replay` };
+      ? { status: 'silent', ...counts(), reason: `nobody answered at ${endpoint} within ${timeoutMs} ms; is replay_endpoint set in the engine's --kv-events-config?` }
+      : { status: 'partial', ...counts(), reason: `${endpoint} stopped answering before the end of the replay` };
   } finally {
     signal?.removeEventListener('abort', close);
     if (!socket.closed) socket.close();
@@ -102,7 +122,7 @@ export function parseReply(frames: readonly Uint8Array[]): ReplayReply {
   const payload = frames.at(-1);
   const sequence = frames.at(-2);
   if (payload === undefined || sequence === undefined || frames.length > 4) return { kind: 'bad', detail: `${frames.length} frames` };
-  if (payload.length === 0) return { kind: 'end' };
+  if (payload.length === 0) return { kind: 'end', layout: frames.length === 4 ? 'topic' : 'bare' };
   if (sequence.length !== 8) return { kind: 'bad', detail: `sequence frame of ${sequence.length} bytes` };
   // Delimiter, topic, sequence, payload; without the delimiter (REQ) a third frame may be either, and both read right.
   const topic = frames.length === 4 || (frames.length === 3 && frames[0]?.length !== 0) ? frames.at(-3) : undefined;

@@ -107,7 +107,7 @@ function isShapeOf(shape: RowShape, source: RowSource, event: RowEvent): boolean
     case 'unknown': return shape.groupIdx === event.groupIdx && shape.medium === event.medium;
     case 'bad': return !shape.isNotice;
     case 'error': return shape.isNotice;
-    case 'cleared': case 'gap': case 'restart': break;
+    case 'cleared': case 'gap': case 'filled': case 'lost': case 'restart': break;
   }
   return true;
 }
@@ -138,7 +138,11 @@ function rowKind(event: RowEvent): KvRowKind {
 }
 
 function isNotice(event: RowEvent): boolean {
-  return event.kind === 'gap' || event.kind === 'restart' || event.kind === 'error';
+  switch (event.kind) {
+    case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return true;
+    case 'stored': case 'removed': case 'cleared': case 'unknown': case 'bad': break;
+  }
+  return false;
 }
 
 function textChars(shape: RowShape): number {

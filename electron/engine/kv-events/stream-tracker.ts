@@ -1,10 +1,13 @@
 /**
  * What the sequence numbers of one stream say: gaps, duplicates and restarts, by the algorithm of vLLM's replay
  * protocol (vllm/distributed/kv_events.py: +1 per batch and rank, from 0 at every engine start, no epoch on the wire).
- * Pure: one call per batch in the order received, and the answer says what to do with that batch.
+ * Pure. `judge` looks at a batch in the order received and changes nothing; who applies it says so with `accept`.
  *
- * Not visible here, nor to any subscriber: a restart whose new sequence has already passed the last one seen. It looks
- * like a gap, or like nothing at all.
+ * Counts add up: `missedBatches` = `missedFilled` + `missedLost` + what a replay is being asked for.
+ *
+ * Not visible here, nor to any subscriber of live batches alone: a restart whose new sequence has already passed the last
+ * one seen. It looks like a gap, or like nothing at all. A replay that begins with a batch already seen tells
+ * (gap-filler.ts): the engine's copy carries the same timestamp, bit by bit, or it is another life's.
  */
 
 /** Batches `from` to `to`, both included, of epoch `epoch`. */
@@ -17,15 +20,18 @@ export interface GapRange {
 export type Verdict =
   /** First contact, or the next batch: apply it. */
   | { readonly kind: 'next' }
-  /** Batches are missing before this one: apply it, and ask for the range. */
+  /** Batches are missing before this one: get them first, or let them go. */
   | { readonly kind: 'gap'; readonly gap: GapRange }
   /** Seen before: leave it out. */
   | { readonly kind: 'duplicate' }
-  /** The engine started anew: forget its blocks, then apply. `gap` when the new life's first batches were missed. */
-  | { readonly kind: 'restart'; readonly lastSeq: number; readonly gap: GapRange | undefined; readonly reason: string };
+  /** The engine started anew: forget its blocks, `begin(0)`, and judge again. */
+  | { readonly kind: 'restart'; readonly lastSeq: number; readonly reason: string };
 
 const NEXT: Verdict = { kind: 'next' };
 const DUPLICATE: Verdict = { kind: 'duplicate' };
+
+/** Timestamps remembered, to tell a batch that comes again from another life's batch of that number. */
+const REMEMBERED = 1024;
 
 export interface ObserveHints {
   /** The publisher's clock, ms; undefined for a message that could not be decoded. */
@@ -37,63 +43,104 @@ export interface ObserveHints {
 export class StreamTracker {
   #expected: number | undefined;
   #lastTsUnixMs = Number.NEGATIVE_INFINITY;
+  #hasApplied = false;
+  /** By sequence number, of the last `REMEMBERED` ones; NaN when unknown. */
+  readonly #ts = new Float64Array(REMEMBERED).fill(Number.NaN);
   /** Number of the current engine life, 1 from first contact; 0 before. */
   epoch = 0;
+  /** Gaps found: by live batches, or by a replay that could not begin where it was asked to. */
   gaps = 0;
+  /** Batches inside them. */
   missedBatches = 0;
+  /** Gaps of which no batch is lost. */
+  gapsFilled = 0;
+  missedFilled = 0;
+  missedLost = 0;
   duplicateBatches = 0;
   /** The current epoch was seen from seq 0 on, so no block of it was stored unseen (but for gaps). */
   sawStart = false;
+  /** Where the current epoch was joined: batches before were never seen, nor missed. */
+  firstSeq = 0;
+
+  /** The sequence that should come next; undefined before first contact. */
+  get expected(): number | undefined {
+    return this.#expected;
+  }
 
   /** Newest sequence of the current epoch; undefined before first contact. */
   get lastSeq(): number | undefined {
     return this.#expected === undefined || this.#expected === 0 ? undefined : this.#expected - 1;
   }
 
-  /**
-   * Counts from `seq` before anything was received, so that batches missing before the first one are a gap. For readers
-   * who asked for a replay from there.
-   */
-  expectFrom(seq: number): void {
-    if (this.#expected === undefined) this.#begin(seq);
+  /** The newest batch, if the current epoch has one that was applied: the engine must still have it, unless it restarted. */
+  get anchorSeq(): number | undefined {
+    return this.#hasApplied ? this.lastSeq : undefined;
   }
 
-  observe(seq: number, hints: ObserveHints): Verdict {
+  judge(seq: number, hints: ObserveHints): Verdict {
     const expected = this.#expected;
-    if (expected === undefined) {
-      this.#begin(seq);
-      return this.#advance(seq, hints.tsUnixMs, NEXT);
-    }
-    if (seq === expected) return this.#advance(seq, hints.tsUnixMs, NEXT);
-    if (seq > expected) return this.#advance(seq, hints.tsUnixMs, { kind: 'gap', gap: this.#gap(expected, seq - 1) });
+    if (expected === undefined || seq === expected) return NEXT;
+    if (seq > expected) return { kind: 'gap', gap: { from: expected, to: seq - 1, epoch: this.epoch } };
+    if (hints.tsUnixMs !== undefined && hints.tsUnixMs === this.tsOf(seq)) return DUPLICATE;
     const isNewer = hints.tsUnixMs !== undefined && hints.tsUnixMs > this.#lastTsUnixMs;
-    if (!isNewer && !hints.isReconnected) {
-      this.duplicateBatches += 1;
-      return DUPLICATE;
-    }
-    const reason = isNewer ? 'its clock is newer' : 'after a new connection';
-    this.#begin(seq);
-    this.#lastTsUnixMs = Number.NEGATIVE_INFINITY;
-    // The new life began at 0 while this stream was watched, so whatever lies before is missed, not unseen.
-    const gap = seq > 0 ? this.#gap(0, seq - 1) : undefined;
-    return this.#advance(seq, hints.tsUnixMs, { kind: 'restart', lastSeq: expected - 1, gap, reason });
+    if (!isNewer && !hints.isReconnected) return DUPLICATE;
+    return { kind: 'restart', lastSeq: expected - 1, reason: isNewer ? 'its clock is newer' : 'after a new connection' };
   }
 
-  #begin(seq: number): void {
+  /** Starts an epoch whose next batch is `seq`. */
+  begin(seq: number): void {
     this.epoch += 1;
     this.sawStart = seq === 0;
+    this.firstSeq = seq;
     this.#expected = seq;
+    this.#hasApplied = false;
+    this.#lastTsUnixMs = Number.NEGATIVE_INFINITY;
+    this.#ts.fill(Number.NaN);
   }
 
-  #gap(from: number, to: number): GapRange {
-    this.gaps += 1;
-    this.missedBatches += to - from + 1;
-    return { from, to, epoch: this.epoch };
+  /** What came last is not to be believed: the next batch makes first contact, in an epoch of its own. */
+  disown(): void {
+    this.#expected = undefined;
+    this.#hasApplied = false;
+    this.sawStart = false;
   }
 
-  #advance(seq: number, tsUnixMs: number | undefined, verdict: Verdict): Verdict {
+  /** The batch is applied (or counted as unreadable): the next one is expected. */
+  accept(seq: number, tsUnixMs: number | undefined): void {
+    if (this.#expected === undefined) this.begin(seq);
     this.#expected = seq + 1;
+    this.#hasApplied = true;
+    this.#ts[seq % REMEMBERED] = tsUnixMs ?? Number.NaN;
     if (tsUnixMs !== undefined) this.#lastTsUnixMs = Math.max(this.#lastTsUnixMs, tsUnixMs);
-    return verdict;
+  }
+
+  /** The publisher's clock of a batch of this epoch, ms; undefined when it is not remembered, or was never known. */
+  tsOf(seq: number): number | undefined {
+    const expected = this.#expected ?? 0;
+    if (seq >= expected || seq < expected - REMEMBERED || seq < this.firstSeq) return undefined;
+    const ts = this.#ts[seq % REMEMBERED];
+    return ts === undefined || Number.isNaN(ts) ? undefined : ts;
+  }
+
+  /** Counts batches that are missing. Each is to be settled as filled or lost later. */
+  found(gap: GapRange): void {
+    this.gaps += 1;
+    this.missedBatches += gap.to - gap.from + 1;
+  }
+
+  /** Settles batches found missing. */
+  settle(filled: number, lost: number): void {
+    this.missedFilled += filled;
+    this.missedLost += lost;
+    if (lost === 0) this.gapsFilled += 1;
+  }
+
+  /** Lets go of what is missing before `seq`. */
+  skipTo(seq: number): void {
+    // Their places may still hold the clocks of batches long before.
+    for (let skipped = Math.max(this.#expected ?? seq, seq - REMEMBERED); skipped < seq; skipped += 1) this.#ts[skipped % REMEMBERED] = Number.NaN;
+    if (this.#expected === 0) this.sawStart = false;
+    this.#expected = seq;
+    this.#hasApplied = false;
   }
 }

@@ -21,6 +21,8 @@ export interface SubSocketOptions {
   readonly onMessage: (frames: readonly Uint8Array[]) => void;
   /** `reason` in words; absent when there is nothing to say. */
   readonly onPhase: (phase: SocketPhase, reason: string | undefined) => void;
+  /** A peer was met, the first or a new one; before the phase that follows. Data may come earlier; inproc has none. */
+  readonly onHandshake?: () => void;
 }
 
 /** Per stream, in libzmq's memory: at 1 KB a batch about 10 MB, and a third of a second of the fastest engines. */
@@ -121,6 +123,7 @@ export class SubSocket {
         break;
       case 'handshake':
         this.#peers += 1;
+        this.#options.onHandshake?.();
         this.#setPhase('connected', undefined);
         break;
       case 'disconnect':

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { Router } from 'zeromq';
-import { formatJson, formatSummary, formatText } from '#engine/kv-events/format-event.ts';
+import { formatJson, formatText } from '#engine/kv-events/format-event.ts';
+import { formatSummary } from '#engine/kv-events/format-watch.ts';
 import { requestReplay, type ReplayOutcome } from '#engine/kv-events/replay-client.ts';
-import { watchEvents, type WatchOptions, type WatchRecord, type WatchSummary } from '#engine/kv-events/watch.ts';
+import { watchEvents, type WatchOptions, type WatchRecord } from '#engine/kv-events/watch.ts';
+import type { WatchStats } from '#engine/kv-events/watch-stats.ts';
 import { frames, replays, type GoldenReplay } from '../../unit/kv-events/golden.ts';
 import { TestPublisher, batchFrames, freePort, freePorts, stored, until } from './publisher.ts';
 
@@ -37,7 +39,7 @@ interface Watch {
   readonly records: WatchRecord[];
   readonly replayEnds: ReplayOutcome[];
   readonly states: string[];
-  stop(): Promise<WatchSummary>;
+  stop(): Promise<WatchStats>;
 }
 
 function watch(options: Omit<WatchOptions, 'signal' | 'onRow'>): Watch {
@@ -88,7 +90,7 @@ describe('requestReplay', () => {
     });
     const expected = golden.decoded.flatMap((reply, index) => (reply.end ? [] : [[reply.topic, reply.seq, golden.reply_frames_hex[index]?.at(-1)]]));
     expect(got).toEqual(expected);
-    expect(outcome).toEqual({ status: 'complete', messages: expected.length, badReplies: 0 });
+    expect(outcome).toEqual({ status: 'complete', messages: expected.length, badReplies: 0, layout: golden.name.startsWith('with-topic') ? 'topic' : 'bare' });
     expect(router.requests).toEqual([['', from.toString(16).padStart(16, '0')]]);
   });
 
@@ -136,7 +138,7 @@ describe('watchEvents', () => {
     await until(() => watched.records.length === 5, 'records');
     const summary = await watched.stop();
     expect(summary).toMatchObject({ batches: 3, events: 4, gaps: 1, missed: 2, bad: 1 });
-    expect(formatSummary({ ...summary, seconds: 2 })).toBe('3 batches, 4 events in 2.0 s (2.0/s), 1 gaps, 2 batches missed, 1 bad');
+    expect(formatSummary({ ...summary, seconds: 2 }).at(-1)).toBe('3 batches, 4 events in 2.0 s (2.0/s), 1 gaps, 2 batches missed, 1 bad');
     expect(watched.records.map((record) => formatText(record))).toEqual([
       '00:16:43.000 #3      stored   1 block 000000000000018f <-root GPU 2 tokens of 2: 399 400',
       '00:16:43.000 #3      stored   1 block 0000000000000002 <-0000000000000001 GPU 2 tokens of 2: 2 3',
@@ -157,14 +159,14 @@ describe('watchEvents', () => {
     await publisher.batch(5, [stored(5)], { ts: 1_789_095_905.5 });
     await publisher.batch(6, [stored(6)], { ts: 1_789_095_906.5 });
     await using router = await TestRouter.bound(`tcp://127.0.0.1:${base + 1}`, golden.reply_frames_hex.map(frames));
-    await until(() => watched.records.length === 5, 'records');
+    await until(() => watched.records.length === 6, 'records');
     const summary = await watched.stop();
     expect(router.requests).toEqual([['', '0000000000000000']]);
-    expect(watched.replayEnds).toEqual([{ status: 'complete', messages: 3, badReplies: 0 }]);
+    expect(watched.replayEnds).toEqual([{ status: 'complete', messages: 3, badReplies: 0, layout: 'topic' }]);
     expect(watched.records.map((record) => [record.event.kind, record.seq, record.isReplayed])).toEqual([
-      ['gap', 3, true], ['stored', 3, true], ['stored', 4, true], ['stored', 5, true], ['stored', 6, false],
+      ['stored', 3, true], ['stored', 4, true], ['stored', 5, true], ['filled', 5, false], ['lost', 5, false], ['stored', 6, false],
     ]);
-    expect(summary).toMatchObject({ batches: 4, gaps: 1, missed: 3, bad: 0 });
+    expect(summary).toMatchObject({ batches: 4, gaps: 0, missed: 0, bad: 0, replayedBatches: 3, duplicates: 1 });
   });
 
   it('says that the replay was not answered, and goes on live', async () => {

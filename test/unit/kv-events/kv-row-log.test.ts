@@ -112,7 +112,7 @@ const anyEvent: fc.Arbitrary<RowEvent> = fc.oneof(
   fc.constant({ kind: 'cleared' as const }),
   fc.record({ kind: fc.constant('unknown' as const), tag: text, hashes: hashes(20), raw: text, ...place }),
   fc.record({ kind: fc.constant('bad' as const), reason: text, raw: text }),
-  fc.record({ kind: fc.constantFrom('gap' as const, 'restart' as const, 'error' as const), note: text }),
+  fc.record({ kind: fc.constantFrom('gap' as const, 'filled' as const, 'lost' as const, 'restart' as const, 'error' as const), note: text }),
 );
 const streams = ['p0', 'd0'].map((id) => ({ ...source.stream, id: streamId(InstanceIdSchema.parse(id), 0), instanceName: id.toUpperCase() }));
 const anySource: fc.Arbitrary<RowSource> = fc.record({

@@ -25,7 +25,7 @@ export function referenceRow(n: number, source: RowSource, event: RowEvent): KvR
   };
   if (source.seq !== undefined) row.seq = source.seq;
   switch (event.kind) {
-    case 'gap': case 'restart': case 'error':
+    case 'gap': case 'filled': case 'lost': case 'restart': case 'error':
       row.note = event.note;
       return row;
     case 'bad':

@@ -1,72 +1,120 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StreamTracker } from '#engine/kv-events/stream-tracker.ts';
+import { StreamTracker, type Verdict } from '#engine/kv-events/stream-tracker.ts';
 
 const at = (tsUnixMs: number | undefined, isReconnected = false) => ({ tsUnixMs, isReconnected });
+
+/** Judges a batch and applies it, as a subscriber without a replay does: what is missing is lost. */
+function observe(tracker: StreamTracker, seq: number, hints: ReturnType<typeof at>): Verdict {
+  const verdict = tracker.judge(seq, hints);
+  if (verdict.kind === 'duplicate') {
+    tracker.duplicateBatches += 1;
+    return verdict;
+  }
+  if (verdict.kind === 'restart') tracker.begin(0);
+  const again = verdict.kind === 'restart' ? tracker.judge(seq, hints) : verdict;
+  if (again.kind === 'gap') {
+    tracker.found(again.gap);
+    tracker.settle(0, again.gap.to - again.gap.from + 1);
+    tracker.skipTo(seq);
+  }
+  tracker.accept(seq, hints.tsUnixMs);
+  return verdict;
+}
 
 describe('StreamTracker', () => {
   it('knows at first contact whether it saw the start', () => {
     const fromStart = new StreamTracker();
     expect(fromStart.lastSeq).toBeUndefined();
-    expect(fromStart.observe(0, at(1))).toEqual({ kind: 'next' });
-    expect(fromStart).toMatchObject({ sawStart: true, epoch: 1, lastSeq: 0, gaps: 0 });
+    expect(observe(fromStart, 0, at(1))).toEqual({ kind: 'next' });
+    expect(fromStart).toMatchObject({ sawStart: true, epoch: 1, lastSeq: 0, gaps: 0, firstSeq: 0 });
     const late = new StreamTracker();
-    expect(late.observe(400, at(1))).toEqual({ kind: 'next' });
-    expect(late).toMatchObject({ sawStart: false, epoch: 1, lastSeq: 400, missedBatches: 0 });
+    expect(observe(late, 400, at(1))).toEqual({ kind: 'next' });
+    expect(late).toMatchObject({ sawStart: false, epoch: 1, lastSeq: 400, missedBatches: 0, firstSeq: 400 });
   });
 
-  it('reports the range of a gap', () => {
+  it('reports the range of a gap, without counting it twice when asked twice', () => {
     const tracker = new StreamTracker();
-    tracker.observe(4, at(1));
-    expect(tracker.observe(9, at(2))).toEqual({ kind: 'gap', gap: { from: 5, to: 8, epoch: 1 } });
-    expect(tracker.observe(10, at(3))).toEqual({ kind: 'next' });
-    expect(tracker).toMatchObject({ gaps: 1, missedBatches: 4, lastSeq: 10 });
+    observe(tracker, 4, at(1));
+    expect(tracker.judge(9, at(2))).toEqual({ kind: 'gap', gap: { from: 5, to: 8, epoch: 1 } });
+    expect(observe(tracker, 9, at(2))).toEqual({ kind: 'gap', gap: { from: 5, to: 8, epoch: 1 } });
+    expect(observe(tracker, 10, at(3))).toEqual({ kind: 'next' });
+    expect(tracker).toMatchObject({ gaps: 1, missedBatches: 4, missedLost: 4, missedFilled: 0, gapsFilled: 0, lastSeq: 10 });
+  });
+
+  it('settles a gap as filled, partly filled or lost', () => {
+    const tracker = new StreamTracker();
+    tracker.found({ from: 5, to: 8, epoch: 1 });
+    tracker.settle(4, 0);
+    tracker.found({ from: 10, to: 12, epoch: 1 });
+    tracker.settle(1, 2);
+    expect(tracker).toMatchObject({ gaps: 2, gapsFilled: 1, missedBatches: 7, missedFilled: 5, missedLost: 2 });
   });
 
   it('takes a step back with an older or equal clock for a duplicate', () => {
     const tracker = new StreamTracker();
-    tracker.observe(5, at(100));
-    expect(tracker.observe(5, at(100))).toEqual({ kind: 'duplicate' });
-    expect(tracker.observe(2, at(40))).toEqual({ kind: 'duplicate' });
-    expect(tracker.observe(2, at(undefined))).toEqual({ kind: 'duplicate' });
+    observe(tracker, 5, at(100));
+    expect(observe(tracker, 5, at(100))).toEqual({ kind: 'duplicate' });
+    expect(observe(tracker, 2, at(40))).toEqual({ kind: 'duplicate' });
+    expect(observe(tracker, 2, at(undefined))).toEqual({ kind: 'duplicate' });
     expect(tracker).toMatchObject({ duplicateBatches: 3, lastSeq: 5, epoch: 1 });
   });
 
   it('takes a step back with a newer clock for a restart', () => {
     const tracker = new StreamTracker();
-    tracker.observe(7, at(100));
-    expect(tracker.observe(0, at(101))).toEqual({ kind: 'restart', lastSeq: 7, gap: undefined, reason: 'its clock is newer' });
+    observe(tracker, 7, at(100));
+    expect(observe(tracker, 0, at(101))).toEqual({ kind: 'restart', lastSeq: 7, reason: 'its clock is newer' });
     expect(tracker).toMatchObject({ epoch: 2, sawStart: true, lastSeq: 0, gaps: 0 });
   });
 
   it('counts what was missed of the new life', () => {
     const tracker = new StreamTracker();
-    tracker.observe(7, at(100));
-    expect(tracker.observe(3, at(101))).toMatchObject({ kind: 'restart', gap: { from: 0, to: 2, epoch: 2 } });
-    expect(tracker).toMatchObject({ sawStart: false, gaps: 1, missedBatches: 3 });
+    observe(tracker, 7, at(100));
+    expect(observe(tracker, 3, at(101)).kind).toBe('restart');
+    expect(tracker).toMatchObject({ sawStart: false, gaps: 1, missedBatches: 3, missedLost: 3, epoch: 2 });
   });
 
-  it('believes a new connection where the clock stepped back', () => {
+  it('believes a new connection where the clock stepped back, but not about a batch that it has', () => {
     const tracker = new StreamTracker();
-    tracker.observe(7, at(100));
-    expect(tracker.observe(0, at(50, true))).toMatchObject({ kind: 'restart', reason: 'after a new connection' });
+    observe(tracker, 7, at(100));
+    expect(observe(tracker, 7, at(100, true))).toEqual({ kind: 'duplicate' });
+    expect(observe(tracker, 0, at(50, true))).toMatchObject({ kind: 'restart', reason: 'after a new connection' });
     // The new life's own clock counts from here on.
-    expect(tracker.observe(0, at(50))).toEqual({ kind: 'duplicate' });
-    expect(tracker.observe(1, at(51))).toEqual({ kind: 'next' });
+    expect(observe(tracker, 0, at(50))).toEqual({ kind: 'duplicate' });
+    expect(observe(tracker, 1, at(51))).toEqual({ kind: 'next' });
   });
 
   it('does not take a new connection alone for a restart', () => {
     const tracker = new StreamTracker();
-    tracker.observe(7, at(100));
-    expect(tracker.observe(9, at(101, true))).toMatchObject({ kind: 'gap', gap: { from: 8, to: 8, epoch: 1 } });
+    observe(tracker, 7, at(100));
+    expect(observe(tracker, 9, at(101, true))).toMatchObject({ kind: 'gap', gap: { from: 8, to: 8, epoch: 1 } });
   });
 
   it('counts from where a replay was asked for', () => {
     const tracker = new StreamTracker();
-    tracker.expectFrom(2);
-    expect(tracker.observe(5, at(1))).toEqual({ kind: 'gap', gap: { from: 2, to: 4, epoch: 1 } });
-    tracker.expectFrom(0);
-    expect(tracker.observe(6, at(1))).toEqual({ kind: 'next' });
+    tracker.begin(2);
+    expect(tracker.anchorSeq).toBeUndefined();
+    expect(observe(tracker, 5, at(1))).toEqual({ kind: 'gap', gap: { from: 2, to: 4, epoch: 1 } });
+    expect(tracker.anchorSeq).toBe(5);
+  });
+
+  it('remembers the clocks of the newest batches, and of no batch that it does not have', () => {
+    const tracker = new StreamTracker();
+    for (let seq = 0; seq < 1100; seq += 1) observe(tracker, seq, at(1000 + seq));
+    expect([tracker.tsOf(1099), tracker.tsOf(76), tracker.tsOf(75), tracker.tsOf(1100)]).toEqual([2099, 1076, undefined, undefined]);
+    observe(tracker, 1103, at(9000));
+    expect([tracker.tsOf(1099), tracker.tsOf(1101), tracker.tsOf(1103)]).toEqual([2099, undefined, 9000]);
+    tracker.begin(0);
+    expect(tracker.tsOf(0)).toBeUndefined();
+  });
+
+  it('makes first contact anew after it was disowned', () => {
+    const tracker = new StreamTracker();
+    observe(tracker, 7, at(100));
+    tracker.disown();
+    expect(tracker).toMatchObject({ expected: undefined, anchorSeq: undefined, lastSeq: undefined, sawStart: false });
+    expect(observe(tracker, 3, at(50))).toEqual({ kind: 'next' });
+    expect(tracker).toMatchObject({ epoch: 2, firstSeq: 3, gaps: 0 });
   });
 
   it('misses exactly what was lost, over any losses, repeats and restarts', () => {
@@ -96,14 +144,14 @@ describe('StreamTracker', () => {
           isSeen = true;
           pending = 0;
           last = seq;
-          tracker.observe(seq, at(clock));
+          observe(tracker, seq, at(clock));
           if (isTwice) {
-            tracker.observe(seq, at(clock));
+            observe(tracker, seq, at(clock));
             duplicates += 1;
           }
         }
       }
-      expect({ missed: tracker.missedBatches, duplicates: tracker.duplicateBatches, epochs: tracker.epoch }).toEqual({ missed, duplicates, epochs });
+      expect({ missed: tracker.missedBatches, lost: tracker.missedLost, duplicates: tracker.duplicateBatches, epochs: tracker.epoch }).toEqual({ missed, lost: missed, duplicates, epochs });
     }));
   });
 });

@@ -5,12 +5,12 @@ import type { Tone } from '../../ui/state-mark.tsx';
 
 /** A sign for each kind, so that colour is never needed to tell them apart. */
 export const KIND_SIGN: Readonly<Record<KvRowKind, string>> = {
-  stored: '+', removed: '−', cleared: '×', unknown: '?', gap: '▲', restart: '▲', error: '✕',
+  stored: '+', removed: '−', cleared: '×', unknown: '?', gap: '▲', filled: '✓', lost: '▲', restart: '▲', error: '✕',
 };
 
 /** Kinds that are sentences about the stream, not events of the engine. */
 export function isNoteKind(kind: KvRowKind): boolean {
-  return kind === 'gap' || kind === 'restart' || kind === 'error';
+  return kind === 'gap' || kind === 'filled' || kind === 'lost' || kind === 'restart' || kind === 'error';
 }
 
 /** The sentence of a note row. */

@@ -1,0 +1,158 @@
+/**
+ * How far a stream's picture of its engine's cache can be trusted. Pure: facts in, a number and its reasons out.
+ *
+ * confidence = product of (1 - weight) over all doubts. Doubts are independent causes of error, so each takes its share
+ * of what the others left. Weights, by what was observed since the cache was last known to be empty (the engine's start,
+ * or an AllBlocksCleared while only the GPU tier is in use; vLLM sends it for that tier alone):
+ *
+ *   never-connected, socket-failed, no-stream   1     nothing is known
+ *   nothing-received       0.5   an idle engine and a dead publisher look alike; 0 when a replay said it has nothing
+ *   connection-lost        0.5   nothing is known of what happens now
+ *   joined-late            0.5 * unseen / (unseen + applied): blocks turn over, so old history matters less with time;
+ *                          `unseen` counts at least one batch, as nobody joins late for nothing
+ *   batches-lost           min(0.9, 3 * lost / (lost + applied)), at least 0.01: a lost store hides blocks, a lost removal
+ *                          leaves ghosts that stay, and losses come in runs, so they count three times their share
+ *   batches-waiting        the same of batches refused by the queue and not yet replaced
+ *   messages-unreadable    as batches-lost: an unreadable batch is a lost one
+ *   events-unreadable      min(0.9, 3 * bad / events), at least 0.01
+ *   events-unknown         min(0.5, unknown / events), at least 0.01: they may store or remove blocks
+ *   removals-unknown       min(0.5, unknown / removed blocks), only when nothing above explains them
+ *   replaying              0.05  events wait while a replay runs
+ *   lagging                min(0.3, (lag - 2 s) / 60 s) beyond 2 s; clocks may disagree, so never more
+ *   shared-stream          0.9   sequences of several publishers interleave
+ *   other-rank             0.2   right numbers under the wrong rank
+ *   blocks-untracked       min(0.9, untracked / (untracked + resident))
+ *   blocks-displaced       0.3   pdscope's own store is full and forgets the oldest blocks
+ *
+ * The weights are judgement, not measurement; the order of magnitude is what they are for.
+ */
+import type { KvConfidence, KvDoubt, KvDoubtCode, KvStreamState } from '#shared/kv.ts';
+
+/** Counts of batches and events are since the cache was last known to be empty. */
+export interface StreamFacts {
+  readonly state: KvStreamState;
+  /** Batches applied, live or by replay. */
+  readonly applied: number;
+  /** Batches of the engine's life that went by before the stream was joined; 0 when its start was seen. */
+  readonly unseen: number;
+  /** The engine's replay said that nothing was published yet. */
+  readonly isKnownEmpty: boolean;
+  readonly lost: number;
+  /** Refused by pdscope's own queue since the last message it took. */
+  readonly waiting: number;
+  readonly badMessages: number;
+  readonly events: number;
+  readonly badEvents: number;
+  readonly unknownEvents: number;
+  readonly removedBlocks: number;
+  readonly unknownRemovals: number;
+  readonly isReplaying: boolean;
+  readonly lagMs: number | undefined;
+  readonly hasSeveralPublishers: boolean;
+  readonly hasOtherRank: boolean;
+  readonly residentBlocks: number;
+  /** Stores left out because the stream named too many residencies. */
+  readonly untrackedBlocks: number;
+  /** Blocks of all streams displaced from pdscope's full store. */
+  readonly displacedBlocks: number;
+}
+
+const TOLERATED_LAG_MS = 2000;
+const WORST_LAG_MS = 60_000;
+
+/** Confidence in the cache numbers of one stream. */
+export function streamConfidence(facts: StreamFacts): KvConfidence {
+  return combined(doubtsOf(facts));
+}
+
+/**
+ * Confidence in numbers summed over the ranks of an instance: the mean, as ranks share the load. Reasons name the ranks
+ * they hold for, and weigh the mean over all ranks. No stream at all: nothing is known.
+ */
+export function instanceConfidence(ranks: readonly { readonly rank: number; readonly confidence: number; readonly reasons: readonly KvDoubt[] }[]): KvConfidence {
+  if (ranks.length === 0) return combined([{ code: 'no-stream', text: 'No KV event stream is attached: nothing is known of this cache.', weight: 1 }]);
+  const [only] = ranks;
+  if (ranks.length === 1 && only !== undefined) return { confidence: only.confidence, reasons: only.reasons };
+  const byCode = new Map<KvDoubtCode, { weight: number; readonly ranks: number[]; text: string; worst: number }>();
+  for (const { rank, reasons } of ranks) {
+    for (const { code, text, weight } of reasons) {
+      const doubt = byCode.get(code) ?? { weight: 0, ranks: [], text, worst: 0 };
+      doubt.weight += weight / ranks.length;
+      doubt.ranks.push(rank);
+      if (weight > doubt.worst) ({ worst: doubt.worst, text: doubt.text } = { worst: weight, text });
+      byCode.set(code, doubt);
+    }
+  }
+  const reasons = Array.from(byCode, ([code, doubt]) => {
+    const where = doubt.ranks.length === 1 ? `Rank ${doubt.ranks[0] ?? 0}` : `Ranks ${doubt.ranks.join(', ')}`;
+    return { code, text: `${where}: ${doubt.text}`, weight: doubt.weight };
+  });
+  const confidence = ranks.reduce((sum, rank) => sum + rank.confidence, 0) / ranks.length;
+  return { confidence, reasons: heaviestFirst(reasons) };
+}
+
+function doubtsOf(facts: StreamFacts): KvDoubt[] {
+  const doubts: KvDoubt[] = [];
+  const doubt = (code: KvDoubtCode, weight: number, text: string): void => {
+    if (weight > 0) doubts.push({ code, weight: Math.min(1, weight), text });
+  };
+  stateDoubts(facts, doubt);
+  historyDoubts(facts, doubt);
+  eventDoubts(facts, doubt);
+  const { lagMs, untrackedBlocks, residentBlocks, displacedBlocks } = facts;
+  if (facts.isReplaying) doubt('replaying', 0.05, 'Missing batches are being asked for; newer events wait.');
+  if (lagMs !== undefined && lagMs > TOLERATED_LAG_MS) {
+    doubt('lagging', Math.min(0.3, (lagMs - TOLERATED_LAG_MS) / WORST_LAG_MS), `The last batch came ${(lagMs / 1000).toFixed(1)} s after its timestamp: numbers are that old, or the two clocks disagree.`);
+  }
+  if (facts.hasSeveralPublishers) doubt('shared-stream', 0.9, 'Several publishers share this stream: their sequences cannot be told apart, and neither can their blocks.');
+  if (facts.hasOtherRank) doubt('other-rank', 0.2, 'Batches say another rank than the endpoint was taken for: blocks are shown under the wrong rank.');
+  if (untrackedBlocks > 0) doubt('blocks-untracked', Math.min(0.9, untrackedBlocks / (untrackedBlocks + residentBlocks)), `${many(untrackedBlocks, 'block', 'blocks')} in too many places to follow: they are missing from the numbers.`);
+  if (displacedBlocks > 0) doubt('blocks-displaced', 0.3, `pdscope's own store of blocks is full and has forgotten the oldest ${displacedBlocks} (of all streams): they are missing from the numbers.`);
+  return doubts;
+}
+
+type Doubt = (code: KvDoubtCode, weight: number, text: string) => void;
+
+function stateDoubts({ state, isKnownEmpty, applied }: StreamFacts, doubt: Doubt): void {
+  switch (state) {
+    case 'connecting': doubt('never-connected', 1, 'There has been no connection yet: nothing is known of this cache.'); break;
+    case 'failed': doubt('socket-failed', 1, 'The socket failed: nothing is known of this cache.'); break;
+    case 'lost': doubt('connection-lost', 0.5, 'The connection is broken: stores and removals since then are unknown.'); break;
+    case 'silent': case 'live':
+      if (applied === 0 && !isKnownEmpty) doubt('nothing-received', 0.5, 'Nothing was received yet: an idle engine and a dead publisher look alike.');
+      break;
+  }
+}
+
+function historyDoubts({ applied, unseen, lost, waiting, badMessages }: StreamFacts, doubt: Doubt): void {
+  if (unseen > 0) doubt('joined-late', (0.5 * unseen) / (unseen + applied), `The stream was joined late: blocks stored in the ${many(unseen, 'batch', 'batches')} before are unknown, so hits are underestimated.`);
+  if (lost > 0) doubt('batches-lost', share(lost, lost + applied), `${many(lost, 'batch', 'batches')} lost: blocks stored in them are unknown, and blocks removed in them still count as resident.`);
+  if (waiting > 0) doubt('batches-waiting', share(waiting, waiting + applied), `${many(waiting, 'message', 'messages')} refused by pdscope's own full queue and not replaced yet.`);
+  if (badMessages > 0) doubt('messages-unreadable', share(badMessages, badMessages + applied), `${many(badMessages, 'message', 'messages')} could not be read: what they stored or removed is unknown.`);
+}
+
+function eventDoubts(facts: StreamFacts, doubt: Doubt): void {
+  const { events, badEvents, unknownEvents, unknownRemovals, removedBlocks, unseen, lost, badMessages } = facts;
+  if (badEvents > 0) doubt('events-unreadable', share(badEvents, events), `${many(badEvents, 'event', 'events')} could not be read: what they stored or removed is unknown.`);
+  if (unknownEvents > 0) doubt('events-unknown', Math.min(0.5, Math.max(0.01, unknownEvents / Math.max(1, events))), `${many(unknownEvents, 'event', 'events')} of a kind that pdscope does not know, which may have stored or removed blocks.`);
+  // After a late start or a loss they are only its echo.
+  const isExplained = unseen + lost + badMessages + badEvents > 0;
+  if (unknownRemovals > 0 && !isExplained) doubt('removals-unknown', Math.min(0.5, unknownRemovals / Math.max(1, removedBlocks)), `${many(unknownRemovals, 'removal', 'removals')} of blocks never seen stored, though nothing was missed: the engine does not announce all stores.`);
+}
+
+/** Three times the share, between 0.01 and 0.9. */
+function share(part: number, whole: number): number {
+  return Math.min(0.9, Math.max(0.01, (3 * part) / Math.max(1, whole)));
+}
+
+function combined(doubts: readonly KvDoubt[]): KvConfidence {
+  return { confidence: doubts.reduce((product, { weight }) => product * (1 - weight), 1), reasons: heaviestFirst(doubts) };
+}
+
+function heaviestFirst(doubts: readonly KvDoubt[]): KvDoubt[] {
+  return doubts.toSorted((a, b) => b.weight - a.weight);
+}
+
+function many(count: number, one: string, others: string): string {
+  return `${count} ${count === 1 ? one : others}`;
+}

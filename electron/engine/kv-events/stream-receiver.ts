@@ -1,0 +1,152 @@
+/**
+ * What every subscriber of one publisher needs, the engine's streams and the command line alike: the SUB socket, its lane
+ * in the decode queue, the applier, and the filler of gaps when there is a replay socket. Batches reach the sink in the
+ * engine's order, each once, whether they came live or by replay.
+ */
+import { BatchApplier, type BatchSink } from './batch-applier.ts';
+import type { DecodePump, PumpLane, QueuedMessage } from './decode-pump.ts';
+import type { SocketMode } from './endpoints.ts';
+import { GapFiller } from './gap-filler.ts';
+import type { IntakeTurn } from './intake-turn.ts';
+import type { ReplayOutcome } from './replay-client.ts';
+import type { SocketPhase } from './sub-socket.ts';
+import { SubSocket } from './sub-socket.ts';
+
+/** What all streams of a process share. */
+export interface SharedIntake {
+  readonly pump: DecodePump;
+  readonly intake: IntakeTurn;
+  readonly replayTurn: IntakeTurn;
+}
+
+export interface StreamReceiverOptions extends SharedIntake {
+  readonly endpoint: string;
+  readonly mode: SocketMode;
+  readonly topic: string;
+  /** ROUTER endpoint of this rank. Absent: gaps stay open. */
+  readonly replayEndpoint?: string;
+  /** First batch wanted at first contact. Default 0. */
+  readonly replayFrom?: number;
+  /** Longest wait for a replay's next answer, ms. Default 3000. */
+  readonly replayTimeoutMs?: number;
+  readonly onReplayEnd?: (outcome: ReplayOutcome) => void;
+  readonly onPhase: (phase: SocketPhase, reason: string | undefined) => void;
+  /** `onGap` is only told here: whether a gap is taken depends on the replay socket. */
+  readonly sink: Omit<BatchSink, 'onGap'> & { onGap(gap: Parameters<BatchSink['onGap']>[0]): void };
+  /** After each live message: how many events it had. */
+  readonly onApplied?: (events: number) => void;
+}
+
+export class StreamReceiver {
+  readonly applier: BatchApplier;
+  readonly lane: PumpLane;
+  readonly filler: GapFiller | undefined;
+  phase: SocketPhase = 'connecting';
+
+  readonly #options: StreamReceiverOptions;
+  readonly #socket: SubSocket;
+  #isReconnected = false;
+  /** Number of the newest message when the connection broke last. */
+  #brokeAfter: number | undefined;
+  /** Number of the live message applied last. */
+  #lastApplied = 0;
+  #isHandling = false;
+  #handshakes = 0;
+
+  constructor(options: StreamReceiverOptions) {
+    const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd } = options;
+    this.#options = options;
+    this.applier = new BatchApplier({
+      ...sink,
+      onGap: (gap) => {
+        sink.onGap(gap);
+        return this.filler?.takes(gap) === true;
+      },
+      onLost: (gap) => {
+        this.filler?.onLost(gap);
+        sink.onLost(gap);
+      },
+      onEpoch: (change) => {
+        if (this.#isHandling && !this.#hasBroken()) this.filler?.distrust(`live batches went back without a new connection (${change.reason}); is it this stream's replay socket?`);
+        sink.onEpoch(change);
+      },
+    });
+    this.lane = options.pump.open((message) => this.#handle(message));
+    if (replayEndpoint !== undefined) {
+      this.filler = new GapFiller({
+        endpoint: replayEndpoint,
+        turn: options.replayTurn,
+        applier: this.applier,
+        lane: this.lane,
+        hasBroken: () => this.#hasBroken(),
+        onWhole: () => {
+          if (this.phase === 'connected') this.#brokeAfter = undefined;
+        },
+        ...(replayFrom !== undefined && { from: replayFrom }),
+        ...(replayTimeoutMs !== undefined && { timeoutMs: replayTimeoutMs }),
+        ...(onReplayEnd !== undefined && { onEnd: onReplayEnd }),
+      });
+    }
+    this.#socket = new SubSocket({
+      endpoint,
+      mode,
+      topic,
+      intake,
+      onMessage: (frames) => {
+        if (this.lane.offer(frames, this.#isReconnected)) this.#isReconnected = false;
+      },
+      onPhase: (phase, reason) => this.#onPhase(phase, reason),
+      onHandshake: () => this.#onHandshake(),
+    });
+  }
+
+  open(): void {
+    this.#socket.open();
+  }
+
+  /** Stops receiving and replaying, drops what is queued. */
+  async close(): Promise<void> {
+    this.lane.close();
+    await Promise.all([this.filler?.close(), this.#socket.close()]);
+  }
+
+  #handle(message: QueuedMessage): void {
+    const { applier, filler, lane } = this;
+    if (filler?.isStale(message.number) === true) {
+      applier.tracker.duplicateBatches += 1;
+      return;
+    }
+    const eventsBefore = applier.events;
+    const isReconnected = message.isReconnected && filler?.isVerified(message.number) !== true;
+    this.#isHandling = true;
+    const applied = applier.apply(message.frames, { receivedAtUnixMs: message.receivedAtUnixMs, droppedBefore: message.droppedBefore, isReconnected });
+    this.#isHandling = false;
+    if (applied === 'held') lane.hold(message);
+    if (applied !== 'applied') return;
+    this.#lastApplied = message.number;
+    this.#options.onApplied?.(applier.events - eventsBefore);
+  }
+
+  /** Whether the connection broke since the last live batch that was applied, or the last replay that was whole. */
+  #hasBroken(): boolean {
+    return this.#brokeAfter !== undefined && this.#lastApplied <= this.#brokeAfter;
+  }
+
+  /** The phase says `connected` from the first message on, which may be late data of a connection that is gone. */
+  #onHandshake(): void {
+    this.#handshakes += 1;
+    if (this.#handshakes === 1 || this.phase !== 'connected') return;
+    this.#brokeAfter ??= this.lane.lastNumber;
+    if (this.#options.mode === 'connect') this.#isReconnected = true;
+    this.filler?.catchUp();
+  }
+
+  #onPhase(phase: SocketPhase, reason: string | undefined): void {
+    const isNew = phase === 'connected' && this.phase !== 'connected';
+    if (isNew && this.phase === 'lost') this.#isReconnected = true;
+    if (phase === 'lost' && this.phase !== 'lost') this.#brokeAfter = this.lane.lastNumber;
+    this.phase = phase;
+    if (isNew) this.filler?.catchUp();
+    this.#options.onPhase(phase, reason);
+  }
+}

@@ -1,0 +1,134 @@
+/** What `pdscope events` knows of the streams it watches: rates, gaps, what is resident, and what was reused. */
+import type { BatchApplier } from './batch-applier.ts';
+import { BlockStore } from './block-store.ts';
+import type { Encoding, HashForm, KvEvent } from './kv-event.ts';
+import { ResidentTable } from './resident-table.ts';
+
+export const WATCHED_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'bad'] as const;
+
+/** Totals over all ranks since the start of the watch. */
+export interface WatchStats {
+  readonly seconds: number;
+  readonly batches: number;
+  /** Of these, by replay. */
+  readonly replayedBatches: number;
+  readonly events: number;
+  readonly eventsByKind: Readonly<Record<(typeof WATCHED_KINDS)[number], number>>;
+  readonly bytes: number;
+  readonly blocksStored: number;
+  readonly blocksRemoved: number;
+  readonly gaps: number;
+  readonly gapsFilled: number;
+  /** Batches missing, and of these, filled and lost. */
+  readonly missed: number;
+  readonly missedFilled: number;
+  readonly missedLost: number;
+  readonly epochs: number;
+  readonly duplicates: number;
+  /** Messages refused by the own queue. */
+  readonly dropped: number;
+  /** Messages and events that could not be read. */
+  readonly bad: number;
+  readonly encoding?: Encoding;
+  readonly hashForm?: HashForm;
+  /** The worst of the ranks, ms; absent before a live batch told its time. */
+  readonly lagMs?: number;
+  readonly isReplaying: boolean;
+  /** Blocks resident by what was seen; an estimate unless every rank was seen from its start, without loss. */
+  readonly residentBlocks: number;
+  readonly isResidentExact: boolean;
+  /**
+   * Blocks announced from the root on that were resident already: vLLM announces reused blocks only for requests with
+   * `kv_cache_report_mode: "full"`, so 0 says nothing about hits.
+   */
+  readonly reusedBlocks: number;
+}
+
+/** As many as the engine follows by default; touched only as it fills. */
+const RESIDENT_CAPACITY = 1_000_000;
+
+export class RankStats {
+  readonly resident: ResidentTable;
+  readonly eventsByKind = { stored: 0, removed: 0, cleared: 0, unknown: 0, bad: 0 };
+  blocksStored = 0;
+  blocksRemoved = 0;
+  reusedBlocks = 0;
+
+  readonly #store: BlockStore;
+
+  constructor(store: BlockStore) {
+    this.#store = store;
+    this.resident = new ResidentTable(store);
+  }
+
+  add(event: KvEvent, atUnixMs: number): void {
+    this.eventsByKind[event.kind] += 1;
+    if (event.kind === 'removed') this.blocksRemoved += event.hashes.words.length / 2;
+    if (event.kind !== 'stored') {
+      this.resident.apply(event, atUnixMs);
+      return;
+    }
+    const blocks = event.hashes.words.length / 2;
+    const before = this.#held();
+    this.resident.apply(event, atUnixMs);
+    this.blocksStored += blocks;
+    if (event.parent === undefined && blocks > 0 && this.#held() === before) this.reusedBlocks += blocks;
+  }
+
+  /** Blocks ever taken in: does not grow when all blocks of a store were known. */
+  #held(): number {
+    return this.resident.counts().reduce((sum, { blocks }) => sum + blocks, 0) + this.#store.evicted;
+  }
+}
+
+/** The store of blocks that the ranks of one watch share. Token ids are not kept. */
+export function watchStore(): BlockStore {
+  return new BlockStore({ capacity: RESIDENT_CAPACITY, tokenBytes: 0 });
+}
+
+/** One rank, as the sum takes it. */
+export interface WatchedRank {
+  readonly applier: BatchApplier;
+  readonly stats: RankStats;
+  readonly dropped: number;
+  readonly isReplaying: boolean;
+}
+
+export function sumStats(ranks: readonly WatchedRank[], seconds: number): WatchStats {
+  const sum = (value: (rank: WatchedRank) => number): number => ranks.reduce((total, rank) => total + value(rank), 0);
+  const lags = ranks.flatMap(({ applier: { lastTsUnixMs, lastTsReceivedAtUnixMs } }) => (lastTsUnixMs === undefined || lastTsReceivedAtUnixMs === undefined ? [] : [lastTsReceivedAtUnixMs - lastTsUnixMs]));
+  const encoding = mixed(ranks.map(({ applier }) => applier.encoding));
+  const hashForm = mixed(ranks.map(({ applier }) => applier.hashForm));
+  const kinds = WATCHED_KINDS.map((kind) => [kind, sum(({ stats }) => stats.eventsByKind[kind])] as const);
+  return {
+    seconds,
+    batches: sum(({ applier }) => applier.batches),
+    replayedBatches: sum(({ applier }) => applier.replayedBatches),
+    events: sum(({ applier }) => applier.events),
+    eventsByKind: Object.fromEntries(kinds) as WatchStats['eventsByKind'],
+    bytes: sum(({ applier }) => applier.bytes),
+    blocksStored: sum(({ stats }) => stats.blocksStored),
+    blocksRemoved: sum(({ stats }) => stats.blocksRemoved),
+    gaps: sum(({ applier }) => applier.tracker.gaps),
+    gapsFilled: sum(({ applier }) => applier.tracker.gapsFilled),
+    missed: sum(({ applier }) => applier.tracker.missedBatches),
+    missedFilled: sum(({ applier }) => applier.tracker.missedFilled),
+    missedLost: sum(({ applier }) => applier.tracker.missedLost),
+    epochs: sum(({ applier }) => applier.tracker.epoch),
+    duplicates: sum(({ applier }) => applier.tracker.duplicateBatches),
+    dropped: sum(({ dropped }) => dropped),
+    bad: sum(({ applier }) => applier.badMessages + applier.badEvents),
+    ...(encoding !== undefined && { encoding }),
+    ...(hashForm !== undefined && { hashForm }),
+    ...(lags.length > 0 && { lagMs: Math.max(...lags) }),
+    isReplaying: ranks.some(({ isReplaying }) => isReplaying),
+    residentBlocks: sum(({ stats }) => stats.resident.counts().reduce((total, { blocks }) => total + blocks, 0)),
+    isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents } }) => tracker.sawStart && tracker.missedLost + badMessages + badEvents + unknownEvents === 0),
+    reusedBlocks: sum(({ stats }) => stats.reusedBlocks),
+  };
+}
+
+function mixed<Form extends Encoding | HashForm>(forms: readonly (Form | undefined)[]): Form | 'mixed' | undefined {
+  const [first, ...others] = new Set(forms.filter((form) => form !== undefined));
+  return others.length === 0 ? first : 'mixed';
+}
