@@ -53,15 +53,15 @@ export class BlockGraph {
     this.nodes = new NodeTable({ capacity: slots, tokenBytes: options.tokenBytes, extras: this.extras });
   }
 
-  /** Makes room for one more block of `size` tokens, its node included. */
-  reserve(size: number): void {
+  /** Makes room for one more block of `size` tokens, its node included. False when the pinned chain alone fills the tree. */
+  reserve(size: number): boolean {
     const { holdings, nodes, extras } = this;
     holdings.bury(BURIED_PER_STORE);
     while (holdings.live >= this.#options.capacity && this.#giveUpOldest()) { /* one may have been of an ended era */ }
     while ((holdings.isFull || nodes.isFull) && this.#evict()) { /* until there is a slot and a node */ }
     while (extras.bytes > this.#options.extraBytes && this.#evict()) { /* keys go with the nodes that use them */ }
-    if (size === 0) return;
-    for (let tries = 0; tries < MAX_EVICTED_FOR_TOKENS && !nodes.hasTokenRoom(size); tries += 1) if (!this.#evict()) return;
+    for (let tries = 0; size > 0 && tries < MAX_EVICTED_FOR_TOKENS && !nodes.hasTokenRoom(size) && this.#evict(); tries += 1) { /* the oldest go */ }
+    return !nodes.isFull;
   }
 
   /** Keeps a node alive, instead of the one pinned before. */

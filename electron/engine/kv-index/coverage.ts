@@ -2,7 +2,7 @@
  * What the index cannot know of one stream: batches lost in gaps, and what was stored before the stream was watched.
  * Bounded: beyond 64 ranges the two oldest become one that covers both, which claims less, never more.
  */
-import type { LostRange } from '#shared/kv-index.ts';
+import type { LostRange } from './answers.ts';
 
 const MAX_RANGES = 64;
 

@@ -4,7 +4,7 @@
  * (vllm/v1/core/kv_cache_utils.py, generate_block_hash_extra_keys): LoRA name, one [identifier, offset] per media item,
  * the cache salt on the block at token 0, a digest of prompt embeddings.
  */
-import type { BlockKey } from '#shared/kv-index.ts';
+import type { BlockKey } from './answers.ts';
 import type { ExtraKey, StoredEvent } from '../kv-events/kv-event.ts';
 
 /** Parts of a key, in the order in which they are compared as JSON. */

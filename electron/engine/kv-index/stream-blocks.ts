@@ -6,7 +6,7 @@
  * Known limit: a removal lost in a gap leaves its block here until the engine clears or restarts, or newer blocks
  * displace it. `lost` says so, and answers about the stream carry it.
  */
-import type { LostRange } from '#shared/kv-index.ts';
+import type { LostRange } from './answers.ts';
 import type { ResidentCount } from '#shared/kv.ts';
 import type { KvEvent, RemovedEvent, ResidencyFields, StoredEvent } from '../kv-events/kv-event.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
@@ -57,7 +57,7 @@ export class StreamBlocks implements BlockSink {
   readonly coverage = new Coverage();
   /** Removals of hashes not held: normal after late attach or a gap. */
   unknownRemovals = 0;
-  /** Stores left out because the stream named too many residencies. */
+  /** Blocks left out because the stream named too many residencies, or a chain longer than the index. */
   untracked = 0;
   /** Blocks stored again after their eviction. */
   returns = 0;
@@ -155,7 +155,10 @@ export class StreamBlocks implements BlockSink {
     let parent = isPaired ? this.#parentOf(event, residency) : UNKNOWN;
     for (let index = 0; index < count; index += 1) {
       if (parent !== UNKNOWN) graph.pin(parent);
-      graph.reserve(isPaired ? event.blockSize : 0);
+      if (!graph.reserve(isPaired ? event.blockSize : 0)) {
+        this.untracked += count - index;
+        break;
+      }
       const high = words[index * 2] ?? 0;
       const low = words[index * 2 + 1] ?? 0;
       const slot = graph.holdings.find(residency.number, high, low);
@@ -174,7 +177,7 @@ export class StreamBlocks implements BlockSink {
     const low = event.parent.words[1] ?? 0;
     const known = graph.holdings.nodeOfHash(this.number, high, low);
     if (known !== 0) return known;
-    graph.reserve(0);
+    if (!graph.reserve(0)) return UNKNOWN;
     const node = graph.nodes.createUnknown();
     const slot = graph.createHolding(residency, [high, low], node);
     const digest = event.parent.digests?.[0];

@@ -1,0 +1,102 @@
+/**
+ * The block index over all streams: which engine holds which content, what it held, and why a prompt missed. Pure and
+ * synchronous: no clock, no I/O, bounded memory (about 300 bytes a block of 16 tokens), bounded answers.
+ *
+ * A stream tells what it saw through the `StreamBlocks` that `open` gives it. Blocks are matched across streams by
+ * tokens, extra keys and parent chain; blocks whose chain is not known are counted and found by hash, never guessed
+ * into the tree, and find their place when their chain is told.
+ */
+import { PdscopeError } from '#shared/errors.ts';
+import type { StreamId } from '#shared/ids.ts';
+import type { StreamIdentity } from '../kv-events/kv-row.ts';
+import type { Explanation, IndexTotals, PrefixAnswer } from './answers.ts';
+import { BlockGraph } from './block-graph.ts';
+import { explain, type ExplainOptions } from './explain.ts';
+import { queryPrefix, type PrefixOptions } from './prefix-query.ts';
+import { Returns } from './returns.ts';
+import { StreamBlocks } from './stream-blocks.ts';
+
+export interface KvIndexOptions {
+  /** Blocks held, over all streams, each residency by itself; beyond it the one stored longest ago is given up. Default 1,000,000. */
+  readonly capacity?: number;
+  /** Blocks remembered after they went. Default 250,000. */
+  readonly historyCapacity?: number;
+  /** For token ids; beyond it old blocks go. Default 128 MiB. */
+  readonly tokenBytes?: number;
+  /** For extra keys. Default 32 MiB. */
+  readonly extraBytes?: number;
+  /** Evictions that were followed by a store of the same block, kept for `storms`. Default 65,536. */
+  readonly returnCapacity?: number;
+}
+
+const MIB = 1024 * 1024;
+
+export class KvIndex {
+  readonly graph: BlockGraph;
+  readonly returns: Returns;
+
+  readonly #byId = new Map<StreamId, StreamBlocks>();
+  readonly #byNumber: (StreamBlocks | undefined)[] = [];
+
+  constructor(options: KvIndexOptions = {}) {
+    this.graph = new BlockGraph({
+      capacity: options.capacity ?? 1_000_000,
+      historyCapacity: options.historyCapacity ?? 250_000,
+      tokenBytes: options.tokenBytes ?? 128 * MIB,
+      extraBytes: options.extraBytes ?? 32 * MIB,
+    });
+    this.returns = new Returns(options.returnCapacity ?? 65_536);
+  }
+
+  /** Blocks held by all streams. */
+  get size(): number {
+    return this.graph.holdings.live;
+  }
+
+  /** Streams that are open, and closed ones of which history is left. */
+  get streams(): readonly StreamBlocks[] {
+    return Array.from(this.#byId.values());
+  }
+
+  /** Opens a stream. One that was detached gets its history back. */
+  open(identity: StreamIdentity): StreamBlocks {
+    for (const [id, stream] of this.#byId) {
+      if (id === identity.id || !stream.isForgotten()) continue;
+      this.#byId.delete(id);
+      this.#byNumber[stream.number] = undefined;
+    }
+    const before = this.#byId.get(identity.id);
+    if (before !== undefined) {
+      before.reopen();
+      return before;
+    }
+    const stream = new StreamBlocks(identity, this.#byNumber.length, this);
+    this.#byId.set(identity.id, stream);
+    this.#byNumber.push(stream);
+    return stream;
+  }
+
+  stream(id: StreamId): StreamBlocks | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Who holds a prompt's prefix, and where the prompt leaves what is known. */
+  prefix(tokens: Uint32Array, options: PrefixOptions = {}): PrefixAnswer {
+    return queryPrefix(this.graph, this.streams, { tokens, options });
+  }
+
+  /**
+   * Why a prompt hit or missed on a stream.
+   * @throws PdscopeError `kv_stream_unknown` when the stream is not known.
+   */
+  explain(tokens: Uint32Array, stream: StreamId, options: ExplainOptions = {}): Explanation {
+    const blocks = this.#byId.get(stream);
+    if (blocks === undefined) throw new PdscopeError('kv_stream_unknown', `No KV event stream ${stream} is attached; it may have been removed.`);
+    return explain(this.graph, blocks, { tokens, options, nameOf: (number) => this.#byNumber[number]?.identity.id });
+  }
+
+  totals(): IndexTotals {
+    const { nodes, holdings, evicted, forgotten, conflicts } = this.graph;
+    return { held: holdings.live, nodes: nodes.size, unplacedNodes: nodes.unplaced, evicted, forgotten, conflicts, tokenBytes: nodes.tokenBytes };
+  }
+}
