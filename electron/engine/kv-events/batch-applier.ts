@@ -14,6 +14,8 @@ import { StreamTracker, type GapRange } from './stream-tracker.ts';
 export interface Arrival {
   readonly receivedAtUnixMs: number;
   readonly isReconnected: boolean;
+  /** See `ObserveHints`. Default false. */
+  readonly isOvertaken?: boolean;
   /** Messages of this stream that pdscope's own queue refused just before; part of the gap that shows. */
   readonly droppedBefore: number;
 }
@@ -149,12 +151,12 @@ export class BatchApplier {
     this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone` }, receivedAtUnixMs);
   }
 
-  /** Forgets the current epoch, whose batches were another publisher's. The next batch makes first contact. */
+  /** Gives up the current epoch, whose batches may be of another life or publisher. The next batch makes first contact. */
   disown(reason: string, receivedAtUnixMs: number): void {
     const ended = this.tracker.epoch;
     this.tracker.disown();
     this.#sink.onEpoch({ ended, reason });
-    this.notice({ kind: 'restart', note: `${reason}: what it sent is forgotten` }, receivedAtUnixMs);
+    this.notice({ kind: 'restart', note: `${reason}: the blocks known so far are given up` }, receivedAtUnixMs);
   }
 
   /** A notice about the stream rather than about one message. */
@@ -165,7 +167,7 @@ export class BatchApplier {
 
   #judge(seq: number, tsUnixMs: number | undefined, arrival: Arrival): Applied {
     const { tracker } = this;
-    const hints = { tsUnixMs, isReconnected: arrival.isReconnected };
+    const hints = { tsUnixMs, isReconnected: arrival.isReconnected, isOvertaken: arrival.isOvertaken === true };
     const { receivedAtUnixMs } = arrival;
     let verdict = tracker.judge(seq, hints);
     if (verdict.kind === 'restart') {

@@ -64,7 +64,7 @@ export class DecodePump {
     return true;
   }
 
-  /** For lanes only: messages left the queue. */
+  /** For lanes only: messages left the queue (or came back, when negative). */
   unbook(messages: number, bytes: number): void {
     this.#messages -= messages;
     this.#bytes -= bytes;
@@ -118,7 +118,7 @@ export class PumpLane {
   readonly #pump: DecodePump;
   #messages: QueuedMessage[] = [];
   #head = 0;
-  #isHeld = false;
+  isHeld = false;
   /** Handed on before, and put back by `hold`. */
   #again: QueuedMessage | undefined;
   #droppedBefore = 0;
@@ -129,7 +129,7 @@ export class PumpLane {
   }
 
   get queued(): number {
-    return this.#messages.length - this.#head;
+    return this.#messages.length - this.#head + (this.#again === undefined ? 0 : 1);
   }
 
   /** Refused since the last accepted message, which no message has told yet. */
@@ -156,26 +156,32 @@ export class PumpLane {
 
   /** Keeps messages in the queue until `release()`. `again`: the message being handled, to come once more, before the others. */
   hold(again?: QueuedMessage): void {
-    this.#isHeld = true;
-    if (again !== undefined) this.#again = again;
+    this.isHeld = true;
+    if (again === undefined) return;
+    this.#again = again;
+    this.queuedBytes += again.bytes;
+    this.#pump.unbook(-1, -again.bytes);
   }
 
   release(): void {
-    this.#isHeld = false;
+    this.isHeld = false;
     this.#pump.changed(this);
   }
 
   /** For the pump only. False when there is nothing to handle. */
   handleNext(): boolean {
-    if (this.#isHeld) return false;
-    const again = this.#again;
-    if (again !== undefined) {
-      this.#again = undefined;
-      this.#handle(again);
-      return true;
-    }
-    const message = this.#messages[this.#head];
+    if (this.isHeld) return false;
+    const message = this.#again ?? this.#messages[this.#head];
     if (message === undefined) return false;
+    if (this.#again === undefined) this.#advance();
+    this.#again = undefined;
+    this.queuedBytes -= message.bytes;
+    this.#pump.unbook(1, message.bytes);
+    this.#handle(message);
+    return true;
+  }
+
+  #advance(): void {
     this.#head += 1;
     if (this.#head === this.#messages.length) {
       this.#messages = [];
@@ -185,17 +191,13 @@ export class PumpLane {
       this.#messages = this.#messages.slice(this.#head);
       this.#head = 0;
     }
-    this.queuedBytes -= message.bytes;
-    this.#pump.unbook(1, message.bytes);
-    this.#handle(message);
-    return true;
   }
 
   /** Forgets what is queued. */
   close(): void {
     this.isClosed = true;
-    this.#again = undefined;
     this.#pump.unbook(this.queued, this.queuedBytes);
+    this.#again = undefined;
     this.#messages = [];
     this.#head = 0;
     this.queuedBytes = 0;

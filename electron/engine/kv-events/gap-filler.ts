@@ -8,13 +8,15 @@
  *
  * Every question begins with the newest batch that was applied (one batch more than is missing). The engine must still
  * have it, with the same timestamp: else it started anew, which live batches alone may never show. Without a broken
- * connection in between, it is another engine that answers, and nothing of it is applied.
+ * connection in between, it is another engine that answers, and nothing of it is applied. When the engine keeps that batch
+ * no more, and the connection broke, nobody can tell: then the blocks known so far are given up too.
  *
- * Live batches never wait without bound: silence of `timeoutMs` or `MAX_FILL_MS` in all ends it. What was not filled is
+ * Live batches never wait without bound: silence of `timeoutMs` or `maxFillMs` in all ends it. What was not filled is
  * lost, counted, and said; and the next question waits for a back-off that doubles while the socket stays silent.
  */
 import type { KvReplayView } from '#shared/kv.ts';
 import { batchRange, type BatchApplier } from './batch-applier.ts';
+import { readSequence } from './decode-batch.ts';
 import type { PumpLane } from './decode-pump.ts';
 import type { IntakeTurn } from './intake-turn.ts';
 import type { Notice } from './kv-row.ts';
@@ -32,28 +34,37 @@ export interface GapFillerOptions {
   readonly turn: IntakeTurn;
   readonly applier: BatchApplier;
   readonly lane: PumpLane;
-  /** Whether the connection broke since the last batch that was applied: only then can the engine have started anew. */
-  readonly hasBroken: () => boolean;
-  /** A replay told that the newest batch is of the engine's current life. */
-  readonly onWhole: () => void;
+  /**
+   * Number of the live message before which the connection broke, if it did since the last batch that was applied: only
+   * then can the engine have started anew.
+   */
+  readonly brokeAfter: () => number | undefined;
+  /** An answer told that the newest batch applied is of the engine's current life. */
+  readonly onCurrent: () => void;
   /** Gets the end of each question. */
   readonly onEnd?: (outcome: ReplayOutcome) => void;
-  /** For tests. Default `requestReplay`. */
+  readonly limits?: Partial<FillLimits>;
+  /** Asks. Default `requestReplay`, over a real socket. */
   readonly request?: (request: ReplayRequest) => Promise<ReplayOutcome>;
 }
 
-/** All of one fill, ms: an engine's default buffer of 10,000 batches takes a second or two. */
-const MAX_FILL_MS = 30_000;
-/** Between the end of a fill and the next question, ms: gaps that follow each other are covered by one replay. */
-const PAUSE_MS = 200;
-const BACK_OFF_MS = 5000;
+export interface FillLimits {
+  /** All of one fill. Default 30,000: an engine's default buffer of 10,000 batches takes a second or two. */
+  readonly maxFillMs: number;
+  /** Between the end of a fill and the next question. Default 200: gaps that follow each other are covered by one replay. */
+  readonly pauseMs: number;
+  /** After a question without a whole answer, doubling with each up to five minutes. Default 5000. */
+  readonly backOffMs: number;
+}
+
+const DEFAULT_LIMITS: FillLimits = { maxFillMs: 30_000, pauseMs: 200, backOffMs: 5000 };
 const MAX_BACK_OFF_MS = 300_000;
 /** Questions of one fill: engines may start anew while they answer. */
 const MAX_QUESTIONS = 4;
 
 type Answer =
   | { readonly kind: 'whole' }
-  | { readonly kind: 'failed'; readonly reason: string; readonly isForeign?: boolean }
+  | { readonly kind: 'failed'; readonly reason: string; readonly messages: number; readonly isForeign?: boolean }
   /** The connection was made anew while it was asked. */
   | { readonly kind: 'again' }
   /** The engine started anew since the newest batch applied: ask for its new life. */
@@ -61,6 +72,7 @@ type Answer =
 
 export class GapFiller {
   readonly #options: GapFillerOptions;
+  readonly #limits: FillLimits;
   readonly #closing = new AbortController();
   #running: Promise<void> | undefined;
   /** Ends the question being asked. */
@@ -81,10 +93,12 @@ export class GapFiller {
   #failed = 0;
   #layout: ReplayLayout | undefined;
   #staleUpTo = 0;
+  #overtakenUpTo = 0;
   #verifiedUpTo = 0;
 
   constructor(options: GapFillerOptions) {
     this.#options = options;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
   }
 
   get isAsking(): boolean {
@@ -94,6 +108,11 @@ export class GapFiller {
   /** Whether a live message belongs to a life of the engine that a replay showed to be over, or was in that replay. */
   isStale(number: number): boolean {
     return number <= this.#staleUpTo;
+  }
+
+  /** Whether a replay brought batches after the connection broke on which this live message came. */
+  isOvertaken(number: number): boolean {
+    return number <= this.#overtakenUpTo;
   }
 
   /** Whether a replay told, after this live message was received, which life of the engine is the current one. */
@@ -126,7 +145,7 @@ export class GapFiller {
       return;
     }
     // A new engine may have the socket that the old one lacked; but a connection may also come and go every second.
-    if (this.#isSilent && performance.now() < this.#endedAtMs + BACK_OFF_MS) return;
+    if (this.#isSilent && performance.now() < this.#endedAtMs + this.#limits.backOffMs) return;
     this.#gap = undefined;
     this.#start();
   }
@@ -178,26 +197,35 @@ export class GapFiller {
     const startedAtMs = performance.now();
     const batchesBefore = applier.replayedBatches;
     const wasContacted = applier.tracker.expected !== undefined;
-    await delay(this.#endedAtMs + PAUSE_MS - startedAtMs, signal);
+    await delay(this.#endedAtMs + this.#limits.pauseMs - startedAtMs, signal);
     let answer: Answer = { kind: 'again' };
     let hasRestarted = false;
+    let hasBroken = false;
     for (let question = 0; question < MAX_QUESTIONS && (answer.kind === 'again' || answer.kind === 'restarted'); question += 1) {
       if (signal.aborted) return;
       const receivedBefore = lane.lastNumber;
-      answer = await this.#ask(startedAtMs + MAX_FILL_MS);
-      if (answer.kind === 'restarted') hasRestarted = true;
-      if (answer.kind !== 'whole') continue;
-      // A whole answer has everything that the current life had sent before it was asked for.
-      if (hasRestarted) this.#staleUpTo = receivedBefore;
-      this.#verifiedUpTo = lane.lastNumber;
-      this.#options.onWhole();
+      answer = await this.#ask(startedAtMs + this.#limits.maxFillMs);
+      if (answer.kind === 'again') continue;
+      if (answer.kind === 'restarted') {
+        hasRestarted = true;
+        continue;
+      }
+      const broken = this.#options.brokeAfter();
+      if (answer.kind === 'whole') {
+        // It has everything that the current life had sent before it was asked for.
+        if (hasRestarted) this.#staleUpTo = receivedBefore;
+        else if (broken !== undefined) this.#staleUpTo = Math.min(broken, receivedBefore);
+        hasBroken = broken !== undefined;
+        this.#verifiedUpTo = lane.lastNumber;
+      }
+      if (answer.kind === 'whole' || (answer.isForeign !== true && answer.messages > 0)) this.#options.onCurrent();
     }
     if (signal.aborted) return;
-    this.#end(answer, { batches: applier.replayedBatches - batchesBefore, wasContacted, hasRestarted });
+    this.#end(answer, { batches: applier.replayedBatches - batchesBefore, wasContacted, hasRestarted, hasBroken });
   }
 
   async #ask(untilMs: number): Promise<Answer> {
-    const { applier, endpoint, turn, timeoutMs, hasBroken, onEnd, request = requestReplay } = this.#options;
+    const { applier, endpoint, turn, timeoutMs, brokeAfter, onEnd, request = requestReplay } = this.#options;
     const { tracker } = applier;
     const anchor = tracker.anchorSeq;
     this.#isAnchorLive = anchor !== undefined && !applier.isLastReplayed;
@@ -205,6 +233,7 @@ export class GapFiller {
     this.#question = question;
     this.#asked += 1;
     let isOther = false;
+    let isFirst = true;
     const timer = setTimeout(() => question.abort(), Math.max(0, untilMs - performance.now()));
     const outcome = await request({
       endpoint,
@@ -213,6 +242,8 @@ export class GapFiller {
       signal: question.signal,
       ...(timeoutMs !== undefined && { timeoutMs }),
       onMessage: ({ frames }) => {
+        if (isFirst) this.#checkAnchor(anchor, frames[1]);
+        isFirst = false;
         isOther = !this.#take(frames);
         return !isOther;
       },
@@ -220,23 +251,35 @@ export class GapFiller {
     clearTimeout(timer);
     if (outcome.layout !== undefined) this.#layout = outcome.layout;
     onEnd?.(outcome);
+    if (outcome.messages > 0) this.#overtakenUpTo = brokeAfter() ?? this.#overtakenUpTo;
     if (this.#isAskedAnew) {
       this.#isAskedAnew = false;
       return { kind: 'again' };
     }
-    if (outcome.status === 'aborted') return { kind: 'failed', reason: `${endpoint} had not answered to the end after ${MAX_FILL_MS / 1000} s` };
-    const isGone = anchor !== undefined && outcome.status === 'complete' && outcome.messages === 0;
+    const { messages } = outcome;
+    if (outcome.status === 'aborted') return { kind: 'failed', messages, reason: `${endpoint} had not answered to the end after ${this.#limits.maxFillMs / 1000} s` };
+    const isGone = anchor !== undefined && outcome.status === 'complete' && messages === 0;
     if (anchor !== undefined && (isOther || isGone)) {
       const what = isGone ? `does not have batch ${anchor}` : `has another batch ${anchor}`;
-      if (!hasBroken()) return { kind: 'failed', isForeign: true, reason: `${endpoint} ${what} that this stream sent: it answers for another engine` };
+      const broken = brokeAfter();
+      if (broken === undefined) return { kind: 'failed', messages, isForeign: true, reason: `${endpoint} ${what} that this stream sent: it answers for another engine` };
       applier.restart(`after a new connection the engine ${what} of before`, Date.now());
       this.#unconfirmed = 0;
+      this.#staleUpTo = broken;
       return { kind: 'restarted' };
     }
-    if (outcome.status !== 'complete') return { kind: 'failed', reason: outcome.reason ?? `${endpoint} did not answer` };
+    if (outcome.status !== 'complete') return { kind: 'failed', messages, reason: outcome.reason ?? `${endpoint} did not answer` };
     // Nothing was sent yet, so whatever comes is seen from the start.
     if (tracker.expected === undefined && (this.#options.from ?? 0) === 0) tracker.begin(0);
     return { kind: 'whole' };
+  }
+
+  /** Gives up what is known when the answer begins behind the newest batch applied, and another life is possible. */
+  #checkAnchor(anchor: number | undefined, sequence: Uint8Array): void {
+    const { applier, brokeAfter } = this.#options;
+    const first = readSequence(sequence);
+    if (anchor === undefined || first === undefined || first <= anchor || brokeAfter() === undefined) return;
+    applier.disown(`after a new connection the engine keeps batches from ${first} on only, so it may have started anew since batch ${anchor}`, Date.now());
   }
 
   /** False when the batch is of another life than the batches applied. */
@@ -257,7 +300,7 @@ export class GapFiller {
     return true;
   }
 
-  #end(answer: Answer, run: { readonly batches: number; readonly wasContacted: boolean; readonly hasRestarted: boolean }): void {
+  #end(answer: Answer, run: { readonly batches: number; readonly wasContacted: boolean; readonly hasRestarted: boolean; readonly hasBroken: boolean }): void {
     const { applier, endpoint } = this.#options;
     let reason: string | undefined;
     let isForeign = false;
@@ -265,7 +308,7 @@ export class GapFiller {
     else if (answer.kind !== 'whole') reason = 'the engine started anew again and again while it was asked';
     const gap = this.#gap;
     const { expected = 0, epoch } = applier.tracker;
-    if (gap !== undefined && reason === undefined && !run.hasRestarted && expected <= gap.to) {
+    if (gap !== undefined && reason === undefined && !run.hasRestarted && !run.hasBroken && expected <= gap.to) {
       isForeign = true;
       reason = `${endpoint} does not have ${batchRange({ from: expected, to: gap.to }, 'that this stream sent', 'that this stream sent')}: it answers for another engine`;
     }
@@ -316,7 +359,7 @@ export class GapFiller {
     this.#failures += 1;
     this.#isSilent = isSilent;
     this.#reason = reason;
-    this.#retryAtMs = performance.now() + Math.min(MAX_BACK_OFF_MS, BACK_OFF_MS * 2 ** (this.#failures - 1));
+    this.#retryAtMs = performance.now() + Math.min(MAX_BACK_OFF_MS, this.#limits.backOffMs * 2 ** (this.#failures - 1));
   }
 
   #say(kind: Notice['kind'], note: string): void {

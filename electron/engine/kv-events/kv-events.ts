@@ -35,6 +35,8 @@ export interface KvEventsOptions {
   /** Messages waiting to be decoded, over all streams. Default 20,000 messages, 64 MiB. */
   readonly queueLimit?: QueueLimit;
   readonly logger?: Logger;
+  /** Longest wait for the next answer of an engine's replay socket, ms. Default 3000. */
+  readonly replayTimeoutMs?: number;
   /** Called for every range of batches found missing. */
   readonly onGap?: (stream: StreamId, gap: GapRange) => void;
   /** Gets every event in order, and what makes earlier ones void. */
@@ -113,13 +115,14 @@ export class KvEvents {
 
   #create(instance: AttachedInstance, { mode, topic, replayEndpoint }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
     const id = streamId(instance.id, rank);
-    const { observer } = this.#options;
+    const { observer, replayTimeoutMs } = this.#options;
     return new KvStream({
       identity: { id, instance: instance.id, instanceName: instance.name, rank },
       endpoint,
       mode,
       topic,
       ...(replayEndpoint !== undefined && { replay: replayOf(replayEndpoint, rank) }),
+      ...(replayTimeoutMs !== undefined && { replayTimeoutMs }),
       pump: this.#pump,
       intake: this.#intake,
       replayTurn: this.#replayTurn,

@@ -24,6 +24,7 @@ export interface KvStreamOptions extends SharedIntake {
   readonly topic: string;
   /** ROUTER endpoint of this rank; an object when one was configured that cannot be right. Absent: none. */
   readonly replay?: string | { readonly problem: string };
+  readonly replayTimeoutMs?: number;
   readonly log: KvRowLog;
   readonly store: BlockStore;
   readonly observer?: KvObserver;

@@ -6,11 +6,10 @@
 import { BatchApplier, type BatchSink } from './batch-applier.ts';
 import type { DecodePump, PumpLane, QueuedMessage } from './decode-pump.ts';
 import type { SocketMode } from './endpoints.ts';
-import { GapFiller } from './gap-filler.ts';
+import { GapFiller, type GapFillerOptions } from './gap-filler.ts';
 import type { IntakeTurn } from './intake-turn.ts';
 import type { ReplayOutcome } from './replay-client.ts';
-import type { SocketPhase } from './sub-socket.ts';
-import { SubSocket } from './sub-socket.ts';
+import { SubSocket, type SocketPhase, type SubSocketOptions } from './sub-socket.ts';
 
 /** What all streams of a process share. */
 export interface SharedIntake {
@@ -35,6 +34,9 @@ export interface StreamReceiverOptions extends SharedIntake {
   readonly sink: Omit<BatchSink, 'onGap'> & { onGap(gap: Parameters<BatchSink['onGap']>[0]): void };
   /** After each live message: how many events it had. */
   readonly onApplied?: (events: number) => void;
+  readonly replayLimits?: GapFillerOptions['limits'];
+  /** Ways to the network. Default: ZeroMQ sockets. */
+  readonly network?: { readonly subscribe: (options: SubSocketOptions) => Pick<SubSocket, 'open' | 'close'>; readonly request: NonNullable<GapFillerOptions['request']> };
 }
 
 export class StreamReceiver {
@@ -44,7 +46,7 @@ export class StreamReceiver {
   phase: SocketPhase = 'connecting';
 
   readonly #options: StreamReceiverOptions;
-  readonly #socket: SubSocket;
+  readonly #socket: Pick<SubSocket, 'open' | 'close'>;
   #isReconnected = false;
   /** Number of the newest message when the connection broke last. */
   #brokeAfter: number | undefined;
@@ -54,7 +56,7 @@ export class StreamReceiver {
   #handshakes = 0;
 
   constructor(options: StreamReceiverOptions) {
-    const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd } = options;
+    const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd, replayLimits, network } = options;
     this.#options = options;
     this.applier = new BatchApplier({
       ...sink,
@@ -78,16 +80,19 @@ export class StreamReceiver {
         turn: options.replayTurn,
         applier: this.applier,
         lane: this.lane,
-        hasBroken: () => this.#hasBroken(),
-        onWhole: () => {
+        brokeAfter: () => (this.#hasBroken() ? this.#brokeAfter : undefined),
+        onCurrent: () => {
           if (this.phase === 'connected') this.#brokeAfter = undefined;
         },
         ...(replayFrom !== undefined && { from: replayFrom }),
         ...(replayTimeoutMs !== undefined && { timeoutMs: replayTimeoutMs }),
         ...(onReplayEnd !== undefined && { onEnd: onReplayEnd }),
+        ...(replayLimits !== undefined && { limits: replayLimits }),
+        ...(network !== undefined && { request: network.request }),
       });
     }
-    this.#socket = new SubSocket({
+    const subscribe = network?.subscribe ?? ((socket: SubSocketOptions) => new SubSocket(socket));
+    this.#socket = subscribe({
       endpoint,
       mode,
       topic,
@@ -117,9 +122,11 @@ export class StreamReceiver {
       return;
     }
     const eventsBefore = applier.events;
-    const isReconnected = message.isReconnected && filler?.isVerified(message.number) !== true;
+    const isOvertaken = filler?.isOvertaken(message.number) === true;
+    const isReconnected = message.isReconnected && !isOvertaken && filler?.isVerified(message.number) !== true;
+    const { receivedAtUnixMs, droppedBefore } = message;
     this.#isHandling = true;
-    const applied = applier.apply(message.frames, { receivedAtUnixMs: message.receivedAtUnixMs, droppedBefore: message.droppedBefore, isReconnected });
+    const applied = applier.apply(message.frames, { receivedAtUnixMs, droppedBefore, isReconnected, isOvertaken });
     this.#isHandling = false;
     if (applied === 'held') lane.hold(message);
     if (applied !== 'applied') return;

@@ -38,6 +38,8 @@ export interface ObserveHints {
   readonly tsUnixMs: number | undefined;
   /** The connection was made anew since the last batch: then a small step back is a restart even without a newer clock. */
   readonly isReconnected: boolean;
+  /** It came over a connection that is gone, and newer batches were applied since: with an older clock, it is of an older life. */
+  readonly isOvertaken?: boolean;
 }
 
 export class StreamTracker {
@@ -79,6 +81,7 @@ export class StreamTracker {
 
   judge(seq: number, hints: ObserveHints): Verdict {
     const expected = this.#expected;
+    if (hints.isOvertaken === true && hints.tsUnixMs !== undefined && hints.tsUnixMs < this.#lastTsUnixMs) return DUPLICATE;
     if (expected === undefined || seq === expected) return NEXT;
     if (seq > expected) return { kind: 'gap', gap: { from: expected, to: seq - 1, epoch: this.epoch } };
     if (hints.tsUnixMs !== undefined && hints.tsUnixMs === this.tsOf(seq)) return DUPLICATE;
