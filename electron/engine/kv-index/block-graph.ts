@@ -6,9 +6,9 @@
  * block is looked up, never after, so that nothing found is freed under the finder; the one node that must survive in
  * between, the parent, is pinned.
  */
-import type { EndReason, Era } from './holding-table.ts';
+import type { EndReason } from './holding-columns.ts';
 import { ExtraKeys } from './extra-keys.ts';
-import { HoldingTable } from './holding-table.ts';
+import { HoldingTable, type Era } from './holding-table.ts';
 import { NodeTable, ROOT } from './node-table.ts';
 import { Probe } from './probe.ts';
 import type { Residency } from './residency.ts';
@@ -60,7 +60,8 @@ export class BlockGraph {
     while (holdings.live >= this.#options.capacity && this.#giveUpOldest()) { /* one may have been of an ended era */ }
     while ((holdings.isFull || nodes.isFull) && this.#evict()) { /* until there is a slot and a node */ }
     while (extras.bytes > this.#options.extraBytes && this.#evict()) { /* keys go with the nodes that use them */ }
-    for (let tries = 0; size > 0 && tries < MAX_EVICTED_FOR_TOKENS && !nodes.hasTokenRoom(size) && this.#evict(); tries += 1) { /* the oldest go */ }
+    const tries = size === 0 ? 0 : MAX_EVICTED_FOR_TOKENS;
+    for (let tried = 0; tried < tries && !nodes.hasTokenRoom(size) && this.#evict(); tried += 1) { /* the oldest go */ }
     return !nodes.isFull;
   }
 

@@ -9,7 +9,10 @@
  * Slot 0 means none. A node's holdings are linked here, but whose they are is the graph's business (block-graph.ts).
  */
 
-export type EndReason = 'removed' | 'restart' | 'cleared' | 'detached';
+import {
+  CHAIN, COLD_STRIDE, COPIES, EPOCH, ERA, ERA_NEXT, ERA_PREV, FROM, HAS_PREV, HIGH, HITS, HoldingColumns, IS_PENDING, LOW, META, NEWER, OLDER, PREV_FROM,
+  PREV_SHIFT, PREV_TO, REASON_MASK, REASONS, RESIDENCY, RETURNS, STORES, STRIDE, TIMES, TO, WAS_STORED, type EndReason,
+} from './holding-columns.ts';
 
 export interface Era {
   readonly id: number;
@@ -35,69 +38,20 @@ export interface Interval {
   readonly reason: EndReason | undefined;
 }
 
-const REASONS: readonly (EndReason | undefined)[] = [undefined, 'removed', 'restart', 'cleared', 'detached'];
-const EVICTED = REASONS.indexOf('removed');
-
-/** Words per slot: one cache line, as queries walk many. */
-const STRIDE = 16;
-const HIGH = 0;
-const LOW = 1;
-/** Next in the bucket; of a free slot, the next free one. */
-const CHAIN = 2;
-const RESIDENCY = 3;
-const ERA = 4;
-const NODE = 5;
-const NODE_NEXT = 6;
-const NODE_PREV = 7;
-const OLDER = 8;
-const NEWER = 9;
-const ERA_PREV = 10;
-const ERA_NEXT = 11;
-const COPIES = 12;
-const STORES = 13;
-const META = 14;
-const RETURNS = 15;
-
-const COLD_STRIDE = 4;
-const BY_HIGH = 0;
-const BY_LOW = 1;
-const EPOCH = 2;
-const HITS = 3;
-
-const TIMES = 4;
-const FROM = 0;
-const TO = 1;
-const PREV_FROM = 2;
-const PREV_TO = 3;
-
-/** META: why the last interval ended, why the one before, and flags. */
-const REASON_MASK = 7;
-const PREV_SHIFT = 3;
-const HAS_PREV = 1 << 6;
-const IS_PENDING = 1 << 7;
-const HAS_DISPLACER = 1 << 8;
-const WAS_STORED = 1 << 9;
-
 interface AgeList {
   oldest: number;
   newest: number;
 }
 
-export class HoldingTable {
-  readonly capacity: number;
+export class HoldingTable extends HoldingColumns {
   /** Slots in use, history included. */
   size = 0;
   /** Blocks held now, over all residencies. */
   live = 0;
 
-  readonly #words: Uint32Array;
-  readonly #cold: Uint32Array;
-  readonly #times: Float64Array;
   readonly #buckets: Uint32Array;
   readonly #mask: number;
   readonly #seed = Math.floor(Math.random() * 0xffff_ffff);
-  /** Whole digests, only for engines that publish bytes. */
-  readonly #digests: (string | undefined)[] = [];
   readonly #eras = new Map<number, Era>();
   readonly #ended: Era[] = [];
   /** By residency: its era, and its stream's number. */
@@ -110,11 +64,8 @@ export class HoldingTable {
   #used = 0;
 
   constructor(capacity: number) {
+    super(capacity);
     const buckets = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)));
-    this.capacity = capacity;
-    this.#words = new Uint32Array((capacity + 1) * STRIDE);
-    this.#cold = new Uint32Array((capacity + 1) * COLD_STRIDE);
-    this.#times = new Float64Array((capacity + 1) * TIMES);
     this.#buckets = new Uint32Array(buckets);
     this.#mask = buckets - 1;
   }
@@ -169,7 +120,7 @@ export class HoldingTable {
 
   /** The slot of a hash in a residency, live or history, or 0. */
   find(residency: number, high: number, low: number): number {
-    const words = this.#words;
+    const words = this.words;
     let slot = this.#buckets[this.#bucket(this.#streamOf[residency] ?? 0, high, low)] ?? 0;
     while (slot !== 0) {
       const at = slot * STRIDE;
@@ -185,7 +136,7 @@ export class HoldingTable {
     let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
     while (slot !== 0) {
       if (this.#isOf(slot, stream, high, low)) found.push(slot);
-      slot = this.#words[slot * STRIDE + CHAIN] ?? 0;
+      slot = this.words[slot * STRIDE + CHAIN] ?? 0;
     }
     return found;
   }
@@ -195,7 +146,7 @@ export class HoldingTable {
     let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
     while (slot !== 0) {
       if (this.#isOf(slot, stream, high, low)) return this.nodeOf(slot);
-      slot = this.#words[slot * STRIDE + CHAIN] ?? 0;
+      slot = this.words[slot * STRIDE + CHAIN] ?? 0;
     }
     return 0;
   }
@@ -203,9 +154,9 @@ export class HoldingTable {
   /** Takes a slot for a hash that the residency has none for; history at first, with no interval. There must be room. */
   create(residency: number, high: number, low: number): number {
     const slot = this.#take();
-    this.#words[slot * STRIDE + RESIDENCY] = residency;
-    this.#words[slot * STRIDE + HIGH] = high;
-    this.#words[slot * STRIDE + LOW] = low;
+    this.words[slot * STRIDE + RESIDENCY] = residency;
+    this.words[slot * STRIDE + HIGH] = high;
+    this.words[slot * STRIDE + LOW] = low;
     this.#chain(slot);
     this.#append(this.#history, slot);
     return slot;
@@ -214,32 +165,32 @@ export class HoldingTable {
   /** Gives a slot of history another hash: the same content came back under another seed. */
   rename(slot: number, high: number, low: number): void {
     this.#unchain(slot);
-    this.#words[slot * STRIDE + HIGH] = high;
-    this.#words[slot * STRIDE + LOW] = low;
-    if (this.#digests[slot] !== undefined) this.#digests[slot] = undefined;
+    this.words[slot * STRIDE + HIGH] = high;
+    this.words[slot * STRIDE + LOW] = low;
+    if (this.digests[slot] !== undefined) this.digests[slot] = undefined;
     this.#chain(slot);
   }
 
   /** The block is stored: a first copy begins an interval. The slot must not be live. */
   open(slot: number, era: Era, atUnixMs: number): void {
-    const words = this.#words;
+    const words = this.words;
     const at = slot * STRIDE;
     const time = slot * TIMES;
     if (this.hasHistory(slot)) {
-      this.#times[time + PREV_FROM] = this.#times[time + FROM] ?? 0;
-      this.#times[time + PREV_TO] = this.#times[time + TO] ?? 0;
+      this.times[time + PREV_FROM] = this.times[time + FROM] ?? 0;
+      this.times[time + PREV_TO] = this.times[time + TO] ?? 0;
       const meta = words[at + META] ?? 0;
       words[at + META] = WAS_STORED | HAS_PREV | ((meta & REASON_MASK) << PREV_SHIFT);
       words[at + RETURNS] = (words[at + RETURNS] ?? 0) + 1;
     } else {
       words[at + META] = WAS_STORED;
     }
-    this.#times[time + FROM] = atUnixMs;
-    this.#times[time + TO] = 0;
+    this.times[time + FROM] = atUnixMs;
+    this.times[time + TO] = 0;
     words[at + ERA] = era.id;
     words[at + COPIES] = 1;
     words[at + STORES] = (words[at + STORES] ?? 0) + 1;
-    this.#cold[slot * COLD_STRIDE + EPOCH] = era.epoch;
+    this.cold[slot * COLD_STRIDE + EPOCH] = era.epoch;
     this.#remove(this.#history, slot);
     this.#append(this.#alive, slot);
     words[at + ERA_PREV] = era.tail;
@@ -256,17 +207,13 @@ export class HoldingTable {
     const at = slot * STRIDE;
     if (isAnnouncement) {
       const hits = slot * COLD_STRIDE + HITS;
-      this.#cold[hits] = (this.#cold[hits] ?? 0) + 1;
+      this.cold[hits] = (this.cold[hits] ?? 0) + 1;
     } else {
-      this.#words[at + COPIES] = (this.#words[at + COPIES] ?? 0) + 1;
-      this.#words[at + STORES] = (this.#words[at + STORES] ?? 0) + 1;
+      this.words[at + COPIES] = (this.words[at + COPIES] ?? 0) + 1;
+      this.words[at + STORES] = (this.words[at + STORES] ?? 0) + 1;
     }
     this.#remove(this.#alive, slot);
     this.#append(this.#alive, slot);
-  }
-
-  setCopies(slot: number, copies: number): void {
-    this.#words[slot * STRIDE + COPIES] = copies;
   }
 
   /** The last copy of a live block is gone, or its era is over. */
@@ -281,11 +228,11 @@ export class HoldingTable {
   free(slot: number): void {
     this.#unchain(slot);
     this.#remove(this.#history, slot);
-    this.#words.fill(0, slot * STRIDE, (slot + 1) * STRIDE);
-    this.#cold.fill(0, slot * COLD_STRIDE, (slot + 1) * COLD_STRIDE);
-    this.#times.fill(0, slot * TIMES, (slot + 1) * TIMES);
-    if (this.#digests[slot] !== undefined) this.#digests[slot] = undefined;
-    this.#words[slot * STRIDE + CHAIN] = this.#free;
+    this.words.fill(0, slot * STRIDE, (slot + 1) * STRIDE);
+    this.cold.fill(0, slot * COLD_STRIDE, (slot + 1) * COLD_STRIDE);
+    this.times.fill(0, slot * TIMES, (slot + 1) * TIMES);
+    if (this.digests[slot] !== undefined) this.digests[slot] = undefined;
+    this.words[slot * STRIDE + CHAIN] = this.#free;
     this.#free = slot;
     this.size -= 1;
   }
@@ -293,141 +240,32 @@ export class HoldingTable {
   /** Held now: has copies, in an era that goes on. */
   isLive(slot: number): boolean {
     const at = slot * STRIDE;
-    return (this.#words[at + COPIES] ?? 0) > 0 && this.#currentEra[this.#words[at + RESIDENCY] ?? 0] === this.#words[at + ERA];
-  }
-
-  /** Has copies, though its era may be over. */
-  isOpen(slot: number): boolean {
-    return (this.#words[slot * STRIDE + COPIES] ?? 0) > 0;
-  }
-
-  /** Was stored at least once; false for a hash that only a child named as its parent. */
-  hasHistory(slot: number): boolean {
-    return ((this.#words[slot * STRIDE + META] ?? 0) & WAS_STORED) !== 0;
+    return (this.words[at + COPIES] ?? 0) > 0 && this.#currentEra[this.words[at + RESIDENCY] ?? 0] === this.words[at + ERA];
   }
 
   eraOf(slot: number): Era | undefined {
-    return this.#eras.get(this.#words[slot * STRIDE + ERA] ?? 0);
-  }
-
-  residencyOf(slot: number): number {
-    return this.#words[slot * STRIDE + RESIDENCY] ?? 0;
-  }
-
-  nodeOf(slot: number): number {
-    return this.#words[slot * STRIDE + NODE] ?? 0;
-  }
-
-  nextOfNode(slot: number): number {
-    return this.#words[slot * STRIDE + NODE_NEXT] ?? 0;
-  }
-
-  /** Puts a slot before `first` in the list of a node's holdings. */
-  linkNode(slot: number, node: number, first: number): void {
-    const at = slot * STRIDE;
-    this.#words[at + NODE] = node;
-    this.#words[at + NODE_NEXT] = first;
-    this.#words[at + NODE_PREV] = 0;
-    if (first !== 0) this.#words[first * STRIDE + NODE_PREV] = slot;
-  }
-
-  /** Takes a slot out of its node's list. Answers the list's new first slot, or `undefined` when it stays. */
-  unlinkNode(slot: number): number | undefined {
-    const at = slot * STRIDE;
-    const next = this.#words[at + NODE_NEXT] ?? 0;
-    const prev = this.#words[at + NODE_PREV] ?? 0;
-    if (next !== 0) this.#words[next * STRIDE + NODE_PREV] = prev;
-    if (prev !== 0) this.#words[prev * STRIDE + NODE_NEXT] = next;
-    this.#words[at + NODE] = 0;
-    return prev === 0 ? next : undefined;
-  }
-
-  highOf(slot: number): number {
-    return this.#words[slot * STRIDE + HIGH] ?? 0;
-  }
-
-  lowOf(slot: number): number {
-    return this.#words[slot * STRIDE + LOW] ?? 0;
-  }
-
-  digestOf(slot: number): string | undefined {
-    return this.#digests[slot];
-  }
-
-  setDigest(slot: number, digest: string): void {
-    this.#digests[slot] = digest;
+    return this.#eras.get(this.words[slot * STRIDE + ERA] ?? 0);
   }
 
   copiesOf(slot: number): number {
-    return this.isLive(slot) ? (this.#words[slot * STRIDE + COPIES] ?? 0) : 0;
-  }
-
-  storesOf(slot: number): number {
-    return this.#words[slot * STRIDE + STORES] ?? 0;
-  }
-
-  /** Times it was stored after having been gone. */
-  returnsOf(slot: number): number {
-    return this.#words[slot * STRIDE + RETURNS] ?? 0;
-  }
-
-  /** Announcements while held: hits that events show. */
-  hitsOf(slot: number): number {
-    return this.#cold[slot * COLD_STRIDE + HITS] ?? 0;
-  }
-
-  /** The engine's life in which it was stored last. */
-  epochOf(slot: number): number {
-    return this.#cold[slot * COLD_STRIDE + EPOCH] ?? 0;
-  }
-
-  storedAt(slot: number): number {
-    return this.#times[slot * TIMES + FROM] ?? 0;
-  }
-
-  /** When it was last evicted, if that is how it went and it has not come back; else undefined. */
-  evictedAt(slot: number): number | undefined {
-    const isEvicted = ((this.#words[slot * STRIDE + META] ?? 0) & REASON_MASK) === EVICTED && !this.isOpen(slot);
-    return isEvicted ? this.#times[slot * TIMES + TO] : undefined;
+    return this.isLive(slot) ? (this.words[slot * STRIDE + COPIES] ?? 0) : 0;
   }
 
   /** The last two times it was resident, the latest first. */
   intervals(slot: number): Interval[] {
     if (!this.hasHistory(slot)) return [];
     const time = slot * TIMES;
-    const meta = this.#words[slot * STRIDE + META] ?? 0;
+    const meta = this.words[slot * STRIDE + META] ?? 0;
     const intervals: Interval[] = [this.#lastInterval(slot, meta)];
     if ((meta & HAS_PREV) !== 0) {
-      intervals.push({ fromUnixMs: this.#times[time + PREV_FROM] ?? 0, toUnixMs: this.#times[time + PREV_TO] ?? 0, reason: REASONS[(meta >>> PREV_SHIFT) & REASON_MASK] });
+      intervals.push({ fromUnixMs: this.times[time + PREV_FROM] ?? 0, toUnixMs: this.times[time + PREV_TO] ?? 0, reason: REASONS[(meta >>> PREV_SHIFT) & REASON_MASK] });
     }
     return intervals;
   }
 
-  /** What was stored first after it was evicted: 64 bits of the hash, in the same stream. */
-  displacerOf(slot: number): readonly [number, number] | undefined {
-    if (((this.#words[slot * STRIDE + META] ?? 0) & HAS_DISPLACER) === 0) return undefined;
-    return [this.#cold[slot * COLD_STRIDE + BY_HIGH] ?? 0, this.#cold[slot * COLD_STRIDE + BY_LOW] ?? 0];
-  }
-
-  /** Notes that the next store tells what displaced it. */
-  awaitDisplacer(slot: number): void {
-    const at = slot * STRIDE + META;
-    this.#words[at] = (this.#words[at] ?? 0) | IS_PENDING;
-  }
-
-  /** Notes what displaced the block of `slot`, unless it came back or was given away meanwhile. */
-  setDisplacer(slot: number, high: number, low: number): void {
-    const at = slot * STRIDE + META;
-    const meta = this.#words[at] ?? 0;
-    if ((meta & IS_PENDING) === 0) return;
-    this.#words[at] = (meta & ~IS_PENDING) | HAS_DISPLACER;
-    this.#cold[slot * COLD_STRIDE + BY_HIGH] = high;
-    this.#cold[slot * COLD_STRIDE + BY_LOW] = low;
-  }
-
   /** Slots of an era, newest first. Do not change the table while iterating. */
   *slotsOf(era: Era): Generator<number> {
-    for (let slot = era.tail; slot !== 0; slot = this.#words[slot * STRIDE + ERA_PREV] ?? 0) yield slot;
+    for (let slot = era.tail; slot !== 0; slot = this.words[slot * STRIDE + ERA_PREV] ?? 0) yield slot;
   }
 
   #lastInterval(slot: number, meta: number): Interval {
@@ -436,15 +274,15 @@ export class HoldingTable {
       const era = this.eraOf(slot);
       return { fromUnixMs, toUnixMs: era?.endedAtUnixMs, reason: era?.endReason };
     }
-    return { fromUnixMs, toUnixMs: this.#times[slot * TIMES + TO] ?? 0, reason: REASONS[meta & REASON_MASK] };
+    return { fromUnixMs, toUnixMs: this.times[slot * TIMES + TO] ?? 0, reason: REASONS[meta & REASON_MASK] };
   }
 
   #close(slot: number, era: Era, atUnixMs: number, reason: EndReason): void {
-    const words = this.#words;
+    const words = this.words;
     const at = slot * STRIDE;
     words[at + COPIES] = 0;
     words[at + META] = ((words[at + META] ?? 0) & ~(REASON_MASK | IS_PENDING)) | REASONS.indexOf(reason);
-    this.#times[slot * TIMES + TO] = atUnixMs;
+    this.times[slot * TIMES + TO] = atUnixMs;
     this.#remove(this.#alive, slot);
     this.#append(this.#history, slot);
     const prev = words[at + ERA_PREV] ?? 0;
@@ -466,7 +304,7 @@ export class HoldingTable {
 
   #isOf(slot: number, stream: number, high: number, low: number): boolean {
     const at = slot * STRIDE;
-    return this.#words[at + LOW] === low && this.#words[at + HIGH] === high && this.#streamOf[this.#words[at + RESIDENCY] ?? 0] === stream;
+    return this.words[at + LOW] === low && this.words[at + HIGH] === high && this.#streamOf[this.words[at + RESIDENCY] ?? 0] === stream;
   }
 
   #take(): number {
@@ -476,27 +314,27 @@ export class HoldingTable {
       this.#used += 1;
       slot = this.#used;
     } else {
-      this.#free = this.#words[slot * STRIDE + CHAIN] ?? 0;
+      this.#free = this.words[slot * STRIDE + CHAIN] ?? 0;
     }
     this.size += 1;
     return slot;
   }
 
   #append(list: AgeList, slot: number): void {
-    this.#words[slot * STRIDE + OLDER] = list.newest;
-    this.#words[slot * STRIDE + NEWER] = 0;
+    this.words[slot * STRIDE + OLDER] = list.newest;
+    this.words[slot * STRIDE + NEWER] = 0;
     if (list.newest === 0) list.oldest = slot;
-    else this.#words[list.newest * STRIDE + NEWER] = slot;
+    else this.words[list.newest * STRIDE + NEWER] = slot;
     list.newest = slot;
   }
 
   #remove(list: AgeList, slot: number): void {
-    const older = this.#words[slot * STRIDE + OLDER] ?? 0;
-    const newer = this.#words[slot * STRIDE + NEWER] ?? 0;
+    const older = this.words[slot * STRIDE + OLDER] ?? 0;
+    const newer = this.words[slot * STRIDE + NEWER] ?? 0;
     if (older === 0) list.oldest = newer;
-    else this.#words[older * STRIDE + NEWER] = newer;
+    else this.words[older * STRIDE + NEWER] = newer;
     if (newer === 0) list.newest = older;
-    else this.#words[newer * STRIDE + OLDER] = older;
+    else this.words[newer * STRIDE + OLDER] = older;
   }
 
   #bucket(stream: number, high: number, low: number): number {
@@ -507,21 +345,21 @@ export class HoldingTable {
 
   #chain(slot: number): void {
     const at = slot * STRIDE;
-    const bucket = this.#bucket(this.#streamOf[this.#words[at + RESIDENCY] ?? 0] ?? 0, this.#words[at + HIGH] ?? 0, this.#words[at + LOW] ?? 0);
-    this.#words[at + CHAIN] = this.#buckets[bucket] ?? 0;
+    const bucket = this.#bucket(this.#streamOf[this.words[at + RESIDENCY] ?? 0] ?? 0, this.words[at + HIGH] ?? 0, this.words[at + LOW] ?? 0);
+    this.words[at + CHAIN] = this.#buckets[bucket] ?? 0;
     this.#buckets[bucket] = slot;
   }
 
   #unchain(slot: number): void {
     const at = slot * STRIDE;
-    const bucket = this.#bucket(this.#streamOf[this.#words[at + RESIDENCY] ?? 0] ?? 0, this.#words[at + HIGH] ?? 0, this.#words[at + LOW] ?? 0);
-    const next = this.#words[at + CHAIN] ?? 0;
+    const bucket = this.#bucket(this.#streamOf[this.words[at + RESIDENCY] ?? 0] ?? 0, this.words[at + HIGH] ?? 0, this.words[at + LOW] ?? 0);
+    const next = this.words[at + CHAIN] ?? 0;
     let link = this.#buckets[bucket] ?? 0;
     if (link === slot) {
       this.#buckets[bucket] = next;
       return;
     }
-    while (this.#words[link * STRIDE + CHAIN] !== slot) link = this.#words[link * STRIDE + CHAIN] ?? 0;
-    this.#words[link * STRIDE + CHAIN] = next;
+    while (this.words[link * STRIDE + CHAIN] !== slot) link = this.words[link * STRIDE + CHAIN] ?? 0;
+    this.words[link * STRIDE + CHAIN] = next;
   }
 }

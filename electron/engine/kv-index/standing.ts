@@ -5,7 +5,7 @@
 import type { Displacer } from './answers.ts';
 import { keyHex } from '../kv-events/block-hashes.ts';
 import type { BlockGraph } from './block-graph.ts';
-import type { EndReason } from './holding-table.ts';
+import type { EndReason } from './holding-columns.ts';
 import { nodeId } from './node-view.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 

@@ -13,7 +13,7 @@ import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { Coverage } from './coverage.ts';
 import { NO_EXTRA } from './extra-keys.ts';
-import type { EndReason } from './holding-table.ts';
+import type { EndReason } from './holding-columns.ts';
 import { ROOT } from './node-table.ts';
 import { Probe } from './probe.ts';
 import { isPairedKind, type Residency, type Tier } from './residency.ts';
