@@ -147,7 +147,7 @@ export class BatchApplier {
   restart(reason: string, receivedAtUnixMs: number): void {
     const ended = this.tracker.epoch;
     this.tracker.begin(0);
-    this.#sink.onEpoch({ ended, reason });
+    this.#endEpoch({ ended, reason });
     this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone` }, receivedAtUnixMs);
   }
 
@@ -155,7 +155,7 @@ export class BatchApplier {
   disown(reason: string, receivedAtUnixMs: number): void {
     const ended = this.tracker.epoch;
     this.tracker.disown();
-    this.#sink.onEpoch({ ended, reason });
+    this.#endEpoch({ ended, reason });
     this.notice({ kind: 'restart', note: `${reason}: the blocks known so far are given up` }, receivedAtUnixMs);
   }
 
@@ -175,7 +175,7 @@ export class BatchApplier {
       const { reason, lastSeq } = verdict;
       // The new life began at 0 while this stream was watched, so whatever lies before is missed, not unseen.
       tracker.begin(0);
-      this.#sink.onEpoch({ ended, reason });
+      this.#endEpoch({ ended, reason });
       const note = `sequence went back from ${lastSeq} to ${seq} and ${reason}: the engine started anew, its blocks are gone`;
       this.#sink.onNotice({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false }, { kind: 'restart', note });
       verdict = tracker.judge(seq, hints);
@@ -197,6 +197,12 @@ export class BatchApplier {
     tracker.accept(seq, tsUnixMs);
     this.isLastReplayed = false;
     return 'applied';
+  }
+
+  #endEpoch(change: EpochChange): void {
+    this.lastTsUnixMs = undefined;
+    this.lastTsReceivedAtUnixMs = undefined;
+    this.#sink.onEpoch(change);
   }
 
   #take(result: MessageResult, context: BatchContext): 'applied' | 'left' {

@@ -126,7 +126,7 @@ function stateDoubts({ state, isKnownEmpty, applied }: StreamFacts, doubt: Doubt
 
 function historyDoubts({ applied, unseen, lost, waiting, badMessages }: StreamFacts, doubt: Doubt): void {
   if (unseen > 0) doubt('joined-late', (0.5 * unseen) / (unseen + applied), `The stream was joined late: blocks stored in the ${many(unseen, 'batch', 'batches')} before are unknown, so hits are underestimated.`);
-  if (lost > 0) doubt('batches-lost', share(lost, lost + applied), `${many(lost, 'batch', 'batches')} lost: blocks stored in them are unknown, and blocks removed in them still count as resident.`);
+  if (lost > 0) doubt('batches-lost', share(lost, lost + applied), `${many(lost, 'batch', 'batches')} lost: blocks stored there are unknown, and blocks removed there still count as resident.`);
   if (waiting > 0) doubt('batches-waiting', share(waiting, waiting + applied), `${many(waiting, 'message', 'messages')} refused by pdscope's own full queue and not replaced yet.`);
   if (badMessages > 0) doubt('messages-unreadable', share(badMessages, badMessages + applied), `${many(badMessages, 'message', 'messages')} could not be read: what they stored or removed is unknown.`);
 }

@@ -25,6 +25,8 @@ export interface KvPublisherOptions {
   readonly rank: number;
   /** Batches kept for replay. Default 10,000. */
   readonly bufferSteps?: number;
+  /** Replies with a topic frame (vLLM since 2026-07-07) or `bare`, as before. Default `topic`. */
+  readonly replayLayout?: 'topic' | 'bare';
   /** Tries, 20 ms apart, while the port is taken. Default 50. */
   readonly bindAttempts?: number;
 }
@@ -196,12 +198,13 @@ class ZmqKvPublisher implements KvPublisher {
 
   async #replay(router: Router, client: Buffer, start: bigint): Promise<void> {
     this.counters.replayRequests += 1;
+    const isBare = this.#options.replayLayout === 'bare';
     for (const { seq, payload } of this.#sent.slice(this.#sentStart)) {
       if (seq < start) continue;
-      await router.send([client, EMPTY, this.#topic, seqFrame(seq), payload]);
+      await router.send([client, EMPTY, ...(isBare ? [] : [this.#topic]), seqFrame(seq), payload]);
       this.counters.replayedBatches += 1;
     }
-    await router.send([client, EMPTY, EMPTY, END_SEQ, EMPTY]);
+    await router.send([client, EMPTY, ...(isBare ? [] : [EMPTY]), END_SEQ, EMPTY]);
   }
 }
 

@@ -47,6 +47,7 @@ async function openRank(options: KvPublishersOptions, rank: number, ports: Ports
     format: { encoding: events.encoding ?? 'map', hashForm: events.hashForm ?? 'int' },
     rank,
     ...(events.bufferSteps !== undefined && { bufferSteps: events.bufferSteps }),
+    ...(events.replayLayout !== undefined && { replayLayout: events.replayLayout }),
     ...(bindAttempts !== undefined && { bindAttempts }),
   });
 }

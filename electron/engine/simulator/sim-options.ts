@@ -23,6 +23,8 @@ export interface SimKvEventsOptions {
   readonly replayPort?: number;
   /** Batches kept for replay. Default 10,000. */
   readonly bufferSteps?: number;
+  /** Replies of the replay ROUTER: with a topic frame (vLLM since 2026-07-07) or `bare`, as before. Default `topic`. */
+  readonly replayLayout?: 'topic' | 'bare';
 }
 
 /** Milliseconds of simulated work before `speed` is applied; the defaults resemble an 8B model on one large GPU. */

@@ -4,7 +4,6 @@ import { OPERATION_INPUTS } from '#shared/operations.ts';
 import type { KvStreamView } from '#shared/kv.ts';
 import { KvEvents } from '#engine/kv-events/kv-events.ts';
 import { silentLogger } from '#engine/log.ts';
-import { requestReplay } from '#engine/kv-events/replay-client.ts';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import { P0, until } from './publisher.ts';
 
@@ -84,27 +83,67 @@ describe.each([
   });
 });
 
-it('a gap in the events is counted, and the engine still has what was missed', async () => {
-  const { sim, events, view } = await watched({});
+describe.each(['topic', 'bare'] as const)('replay in the %s layout', (replayLayout) => {
+  it('fills gaps, so that the blocks are exactly those that the engine holds', async () => {
+    const { sim, events, view } = await watched({ kvEvents: { replayLayout } });
+    await complete(sim, 'one '.repeat(40));
+    await sim.setFault('event-gap', 3);
+    for (let round = 0; view().missedBatches < 3 && round < 50; round += 1) await complete(sim, `${round} `.repeat(40));
+    await until(() => view().missedFilled === 3 && copies(events) === sim.stats().residentBlocks, 'the same blocks');
+    expect(view()).toMatchObject({ gaps: 1, gapsFilled: 1, missedBatches: 3, missedLost: 0, sawStart: true, confidence: 1, reasons: [] });
+    expect(view().replay).toMatchObject({ state: 'idle', layout: replayLayout, failed: 0 });
+    expect(view().coverage).toMatchObject({ lost: 0, unseen: 0, share: 1 });
+    const rows = Array.from(events.log.rows());
+    const gapAt = rows.findIndex((row) => row.kind === 'gap');
+    const filledAt = rows.findIndex((row, index) => row.kind === 'filled' && index > gapAt);
+    expect(rows[gapAt]?.note).toMatch(/^3 batches \(\d+ to \d+\) are missing; asking for them$/);
+    expect(rows[filledAt]?.note).toMatch(/^3 batches \(\d+ to \d+\) came by replay$/);
+    const seqs = rows.flatMap((row) => (row.kind === 'stored' || row.kind === 'removed' ? [row.seq ?? -1] : []));
+    expect(seqs).toEqual(seqs.toSorted((one, other) => one - other));
+    expect(new Set(seqs).size).toBe((view().lastSeq ?? 0) + 1);
+  });
+
+  it('joins late without missing anything, and follows the engine into its next life', async () => {
+    const sim = await startSimInstance({ role: 'both', speed: 200, blocks: 64, maxModelLen: 512, kvEvents: { replayLayout } });
+    closers.push(() => sim.close());
+    await Promise.all(prompts.map((prompt) => complete(sim, prompt)));
+    const observed: unknown[] = [];
+    const events = new KvEvents({
+      residentCapacity: 10_000,
+      observer: { onEpoch: (stream, { ended }) => observed.push([stream.id, ended]) },
+    });
+    closers.push(() => events.close());
+    if (sim.kvEvents === undefined) throw new Error('the simulator publishes nothing');
+    events.attach(P0, sim.kvEvents);
+    const view = (): KvStreamView => events.streams()[0] ?? (() => { throw new Error('no stream'); })();
+    await until(() => view().batches > 0 && copies(events) === sim.stats().residentBlocks, 'the same blocks');
+    expect(view()).toMatchObject({ sawStart: true, confidence: 1, gaps: 0 });
+    expect(view().lagMs).toBeUndefined();
+
+    // The new life says nothing before it is asked: only the replay can tell that the blocks are gone.
+    await sim.restart();
+    await until(() => view().epochs === 2 && view().state !== 'lost', 'the new life');
+    expect(copies(events)).toBe(0);
+    expect(observed).toEqual([['p0/0', 1]]);
+    // Many batches at once: most of them before the subscription is through.
+    await Promise.all(prompts.map((prompt) => complete(sim, prompt)));
+    await until(() => copies(events) === sim.stats().residentBlocks, 'the blocks of the new life');
+    expect(view()).toMatchObject({ epochs: 2, sawStart: true, missedLost: 0, confidence: 1 });
+  });
+});
+
+it('a gap that nothing can fill is lost, and takes away confidence', async () => {
+  const { sim, events, view } = await watched({ kvEvents: { replay: false } });
   await complete(sim, 'one '.repeat(40));
   await sim.setFault('event-gap', 3);
   for (let round = 0; view().missedBatches < 3 && round < 50; round += 1) await complete(sim, `${round} `.repeat(40));
   await until(() => view().gaps === 1, 'the gap');
-  expect(view().missedBatches).toBe(3);
-  const gap = Array.from(events.log.rows()).find((row) => row.kind === 'gap');
-  const [, from, to] = /\((\d+) to (\d+)\)/.exec(gap?.note ?? '') ?? [];
-  const missed: number[] = [];
-  const outcome = await requestReplay({
-    endpoint: sim.kvEvents?.replayEndpoint ?? '',
-    from: Number(from),
-    onMessage: ({ frames: [, seq] }) => {
-      const number = Number(Buffer.from(seq).readBigUInt64BE());
-      missed.push(number);
-      return number < Number(to);
-    },
-  });
-  expect(outcome).toMatchObject({ status: 'stopped', messages: 3 });
-  expect(missed).toEqual([Number(from), Number(from) + 1, Number(to)]);
+  expect(view()).toMatchObject({ missedBatches: 3, missedFilled: 0, missedLost: 3, gapsFilled: 0, replay: { state: 'none' } });
+  expect(view().reasons?.map(({ code }) => code)).toEqual(['batches-lost']);
+  expect(view().confidence).toBeLessThan(1);
+  expect(events.confidenceOf(P0.id)).toEqual({ confidence: view().confidence, reasons: view().reasons });
+  await fetch(`${sim.url}/reset_prefix_cache`, { method: 'POST' });
+  await until(() => view().confidence === 1, 'a cache known to be empty');
 });
 
 it('each data-parallel rank has its own blocks', async () => {
