@@ -18,6 +18,10 @@ const KvEventsView = lazy(async () => {
   const { KvEventsView } = await import('./features/kv-events/kv-events-view.tsx');
   return { default: KvEventsView };
 });
+const CacheView = lazy(async () => {
+  const { CacheView } = await import('./features/cache/cache-view.tsx');
+  return { default: CacheView };
+});
 const InstancesView = lazy(async () => {
   const { InstancesView } = await import('./features/instances/instances-view.tsx');
   return { default: InstancesView };
@@ -52,6 +56,7 @@ const VIEW_COMPONENTS: Readonly<Record<ViewId, ComponentType>> = {
   overview: OverviewView,
   requests: RequestsView,
   'kv-events': KvEventsView,
+  cache: CacheView,
   instances: InstancesView,
   findings: FindingsView,
 };

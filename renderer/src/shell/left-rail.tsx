@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react';
 import type { FindingsSummary } from '#shared/findings.ts';
+import type { EngineState } from '#shared/state.ts';
 import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useConnection } from '../transport/transport-context.tsx';
@@ -18,6 +19,7 @@ export function LeftRail(): ReactElement {
   const figures = useEngineSelector((engine) => ({
     requests: engine === undefined ? undefined : formatCompact(engine.rings.requests.total),
     'kv-events': engine === undefined ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
+    cache: engine === undefined ? undefined : cachedShare(engine),
     instances: engine === undefined ? undefined : formatCompact(engine.instances.length),
     findings: engine === undefined ? undefined : openFindings(engine.findings),
     findingsTone: engine === undefined ? undefined : findingsTone(engine.findings),
@@ -60,6 +62,11 @@ export function LeftRail(): ReactElement {
       </div>
     </nav>
   );
+}
+
+/** Share of prompt tokens that prefill reported as cached, last five minutes; nothing when none was reported. */
+function cachedShare({ promptTokens5m, cachedTokens5m }: EngineState): string | undefined {
+  return promptTokens5m === undefined || promptTokens5m === 0 || cachedTokens5m === undefined ? undefined : `${Math.round((cachedTokens5m / promptTokens5m) * 100)} %`;
 }
 
 /** Errors and warnings that nobody dismissed, with the shape of the worst; nothing when there are none: quiet is good. */

@@ -16,7 +16,9 @@ export interface UrlState {
   readonly tab: string;
   /** Length of live windows, minutes. */
   readonly windowMin: 5 | 15;
-  /** Metric of the latency chart; '' = the view's default. */
+  /** Instance or instances the view is narrowed to; '' = all. */
+  readonly scope: string;
+  /** Metric of a chart, colouring of a map, order of a tree; '' = the view's default. */
   readonly metric: string;
   /** Percentile of the latency chart; '' = the view's default. */
   readonly percentile: string;
@@ -29,11 +31,12 @@ export const DEFAULT_URL_STATE: UrlState = {
   selection: '',
   tab: '',
   windowMin: 5,
+  scope: '',
   metric: '',
   percentile: '',
 };
 
-const TEXT_KEYS = { filter: 'q', highlight: 'hl', selection: 'sel', tab: 'tab', metric: 'metric', percentile: 'pct' } as const;
+const TEXT_KEYS = { filter: 'q', highlight: 'hl', selection: 'sel', tab: 'tab', scope: 'in', metric: 'metric', percentile: 'pct' } as const;
 type TextKey = keyof typeof TEXT_KEYS;
 const textKeys = Object.keys(TEXT_KEYS) as TextKey[];
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { InstanceId } from '#shared/ids.ts';
 import type { Series, SeriesPoint } from '#shared/operations.ts';
-import { busiest, chartRows, evenly } from '../../../renderer/src/features/overview/series-math.ts';
+import { busiest, chartRows } from '../../../renderer/src/features/overview/series-math.ts';
+import { evenly } from '../../../renderer/src/ui/chart-rows.ts';
 
 const WINDOW = { nowUnixMs: 100_000, windowS: 10, stepS: 2 };
 const series = (instance: string, points: readonly SeriesPoint[], n = 0): Series => ({

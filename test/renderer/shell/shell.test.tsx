@@ -86,7 +86,7 @@ describe('Shell', () => {
   it('changes the view by number key, except while typing', async () => {
     const { page } = await show();
     await using _ = page;
-    await page.press('4');
+    await page.press('5');
     expect(globalThis.location.hash).toBe('#/instances');
     expect(document.title).toBe('Instances · pdscope');
     await act(async () => {

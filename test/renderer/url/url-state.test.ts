@@ -10,6 +10,7 @@ const anyState: Arbitrary<UrlState> = record({
   selection: string(),
   tab: string(),
   windowMin: constantFrom(5, 15),
+  scope: string(),
   metric: string(),
   percentile: string(),
 });

@@ -4,10 +4,10 @@ import { ROLES, type Role } from '#shared/vocabulary.ts';
 import type { EngineState } from '#shared/state.ts';
 import type { Series, SeriesMetric } from '#shared/operations.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
+import { evenly } from '../../ui/chart-rows.ts';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { InstanceRow } from './instance-row.tsx';
 import classes from './overview.module.css';
-import { evenly } from './series-math.ts';
 
 /** What the small line of a row shows, by role. */
 const SPARK_METRIC: Readonly<Record<Role, { readonly metric: SeriesMetric; readonly label: string }>> = {

@@ -9,11 +9,11 @@ import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
+import { TimeChart, type ChartLine } from '../../ui/time-chart.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { LatencyTable } from './latency-table.tsx';
 import classes from './overview.module.css';
 import { busiest, chartRows, type Percentile } from './series-math.ts';
-import { TimeChart, type ChartLine } from './time-chart.tsx';
 
 const METRICS = [
   { value: 'ttftMs', label: 'TTFT' },

@@ -1,35 +1,8 @@
-/** Series as charts need them: evenly spaced, aligned, gaps kept as gaps. */
-import type { Series, SeriesPoint } from '#shared/operations.ts';
-
-export interface SeriesWindow {
-  readonly nowUnixMs: number;
-  readonly windowS: number;
-  readonly stepS: number;
-}
-
-/** Values at even steps over the window, oldest first; undefined where nothing was observed. Points outside are left out. */
-export function evenly(
-  points: readonly SeriesPoint[],
-  { nowUnixMs, windowS, stepS }: SeriesWindow,
-  pick: (point: SeriesPoint) => number | undefined,
-): readonly (number | undefined)[] {
-  const steps = Math.round(windowS / stepS);
-  const values = Array.from<number | undefined>({ length: steps });
-  const startUnixMs = nowUnixMs - windowS * 1000;
-  for (const point of points) {
-    const index = Math.floor((point.atUnixMs - startUnixMs) / (stepS * 1000));
-    if (index >= 0 && index < steps) values[index] = pick(point);
-  }
-  return values;
-}
+/** Instances' series as charts need them. */
+import type { Series } from '#shared/operations.ts';
+import { evenly, type ChartRow, type SeriesWindow } from '../../ui/chart-rows.ts';
 
 export type Percentile = 'p50' | 'p95' | 'p99';
-
-/** One moment of a chart: its time and one value per instance id. */
-export interface ChartRow {
-  readonly atUnixMs: number;
-  readonly [instance: string]: number | undefined;
-}
 
 /** Rows for a multi-line chart: every step of the window, a key per series that has a value there. */
 export function chartRows(series: readonly Series[], window: SeriesWindow, percentile: Percentile): readonly ChartRow[] {

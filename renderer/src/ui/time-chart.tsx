@@ -1,11 +1,11 @@
 import { memo, useCallback, type ReactElement } from 'react';
 import { CartesianGrid, Line, LineChart, ResponsiveContainer, Tooltip, XAxis, YAxis, type TooltipContentProps } from 'recharts';
-import { formatClock, formatCompact, formatInteger, formatMs } from '../../ui/format.ts';
-import classes from './overview.module.css';
-import type { ChartRow } from './series-math.ts';
+import type { ChartRow } from './chart-rows.ts';
+import { formatClock, formatCompact, formatInteger, formatMs } from './format.ts';
+import classes from './time-chart.module.css';
 
 export interface ChartLine {
-  /** Instance id; the key of its values in the rows. */
+  /** The key of its values in the rows, e.g. an instance id. */
   readonly key: string;
   readonly name: string;
   readonly color: string;
@@ -19,6 +19,8 @@ export interface TimeChartProps {
   /** '' = a count. */
   readonly unit: string;
   readonly label: string;
+  /** Top of the value axis; default: what the values need. */
+  readonly top?: number;
   /** Without the time axis. Default false. */
   readonly isSmall?: boolean;
 }
@@ -28,7 +30,7 @@ const CROSSHAIR = 'pdscope-time';
 const TICK = { fill: 'var(--pd-text-dim)', fontSize: 11 };
 
 /** Lines over time, 0-based, gaps left open. */
-export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, label, isSmall = false }: TimeChartProps): ReactElement {
+export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, label, top, isSmall = false }: TimeChartProps): ReactElement {
   const renderTooltip = useCallback((props: TooltipContentProps) => <ChartTooltip {...props} unit={unit} lines={lines} />, [unit, lines]);
   return (
     <ResponsiveContainer width="100%" height="100%" initialDimension={{ width: 800, height: isSmall ? 92 : 210 }}>
@@ -47,7 +49,7 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
           hide={isSmall}
           allowDataOverflow
         />
-        <YAxis width={52} domain={[0, 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatTick} tickCount={isSmall ? 3 : 5} unit="" />
+        <YAxis width={52} domain={[0, top ?? 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatTick} tickCount={isSmall ? 3 : 5} unit="" />
         <Tooltip
           isAnimationActive={false}
           cursor={{ stroke: 'var(--pd-line-strong)' }}

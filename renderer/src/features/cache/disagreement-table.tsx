@@ -1,0 +1,44 @@
+import type { ReactElement } from 'react';
+import type { HitDisagreement } from '#shared/cache.ts';
+import { formatPercent } from '../../ui/format.ts';
+import table from '../../ui/plain-table.module.css';
+import { SectionHead } from '../../ui/section-head.tsx';
+import { SOURCE_LOOK } from './hit-sources.ts';
+import classes from './cache.module.css';
+
+/** Sources that should agree and do not, with what that usually means. */
+export function DisagreementTable({ disagreements }: { readonly disagreements: readonly HitDisagreement[] }): ReactElement {
+  const widestFirst = [...disagreements].sort((a, b) => Math.abs(b.leftRate - b.rightRate) - Math.abs(a.leftRate - a.rightRate));
+  return (
+    <section className={classes.block} aria-label="Disagreements">
+      <SectionHead title={`Disagreements · ${disagreements.length}`} />
+      {disagreements.length === 0 ? (
+        <p className={classes.quiet}>Sources that can be compared agree.</p>
+      ) : (
+        <div className={classes.tableBox}>
+          <table className={table.table} data-wide>
+            <thead>
+              <tr>
+                <th scope="col">instance</th><th scope="col">one source</th><th scope="col" data-align="end">says</th><th scope="col">another</th><th scope="col" data-align="end">says</th>
+                <th scope="col" data-align="end" title="Percentage points between the two">apart</th><th scope="col">what that usually means</th>
+              </tr>
+            </thead>
+            <tbody>
+              {widestFirst.map(({ instance, instanceName, left, right, leftRate, rightRate, meaning }) => (
+                <tr key={`${instance}${left}${right}`}>
+                  <th scope="row">{instanceName}</th>
+                  <td title={SOURCE_LOOK[left].meaning}>{SOURCE_LOOK[left].label}</td>
+                  <td data-align="end">{formatPercent(leftRate)} %</td>
+                  <td title={SOURCE_LOOK[right].meaning}>{SOURCE_LOOK[right].label}</td>
+                  <td data-align="end">{formatPercent(rightRate)} %</td>
+                  <td data-align="end" className={classes.warning}>▲ {formatPercent(Math.abs(leftRate - rightRate))} pt</td>
+                  <td data-wrap>{meaning}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,46 @@
+import type { ReactElement } from 'react';
+import { HIT_SOURCES } from '#shared/cache.ts';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { useTrustOf } from '../../blocks/use-trust.ts';
+import { ABSENT, formatCompact, formatInteger, formatPercent } from '../../ui/format.ts';
+import table from '../../ui/plain-table.module.css';
+import type { HitTableRow } from './hit-rows.ts';
+import { SOURCE_LOOK } from './hit-sources.ts';
+import classes from './cache.module.css';
+
+/** Every instance by every source, over the window: the table behind the chart. */
+export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): ReactElement {
+  const toTrust = useTrustOf();
+  return (
+    <div className={classes.tableBox}>
+      <table className={table.table}>
+        <thead>
+          <tr>
+            <th scope="col">instance</th>
+            {HIT_SOURCES.map((source) => <th key={source} scope="col" data-align="end" title={SOURCE_LOOK[source].meaning}>{SOURCE_LOOK[source].label}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.scope}>
+              <th scope="row">{row.name}</th>
+              {HIT_SOURCES.map((source) => {
+                const cell = row.cells[source];
+                return (
+                  <td key={source} data-align="end" title={cell === undefined ? 'This source said nothing here' : `${formatInteger(cell.hitTokens)} of ${formatInteger(cell.queryTokens)} tokens`}>
+                    {cell?.rate === undefined ? <span className={classes.faint}>{ABSENT}</span> : (
+                      <>
+                        {formatPercent(cell.rate)} % <span className={classes.dim}>of {formatCompact(cell.queryTokens)}</span>
+                        {cell.confidence !== undefined && <> <TrustMark trust={toTrust(cell.confidence)} /></>}
+                      </>
+                    )}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

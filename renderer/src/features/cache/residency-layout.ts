@@ -1,0 +1,50 @@
+/** Where each cell of the residency map is. All lengths in px. */
+
+/** Side of a cell and the distance from one to the next. */
+export const CELL_PX = 7;
+export const PITCH_PX = 8;
+/** Lines of cells that a stream takes at most: more would push the next stream off the screen. */
+const MOST_LINES = 16;
+/** Room around a stream's lines. */
+const ROW_PADDING_PX = 12;
+/** The engine's own limits on the cells of a row. */
+const LEAST_CELLS = 16;
+const MOST_CELLS = 8192;
+
+export interface MapLayout {
+  readonly columns: number;
+  readonly lines: number;
+  /** Cells per stream to ask the engine for. */
+  readonly cells: number;
+}
+
+/** As many lines per stream as fit, at least one. Width is rounded down to 8 cells, so that a moving border asks rarely. */
+export function mapLayout({ widthPx, heightPx, streams }: { readonly widthPx: number; readonly heightPx: number; readonly streams: number }): MapLayout {
+  const columns = Math.max(8, Math.floor(widthPx / PITCH_PX / 8) * 8);
+  const linesThatFit = Math.floor((heightPx / Math.max(1, streams) - ROW_PADDING_PX) / PITCH_PX);
+  const lines = Math.min(MOST_LINES, Math.max(2, linesThatFit));
+  return { columns, lines, cells: Math.min(MOST_CELLS, Math.max(LEAST_CELLS, columns * lines)) };
+}
+
+/** Lines that `count` cells take. */
+export function linesOf(count: number, columns: number): number {
+  return Math.max(1, Math.ceil(count / columns));
+}
+
+export function cellOrigin(index: number, columns: number): { readonly x: number; readonly y: number } {
+  return { x: (index % columns) * PITCH_PX, y: Math.floor(index / columns) * PITCH_PX };
+}
+
+/** The cell under a point; undefined outside of all. The gap right of and below a cell belongs to it: a hand is not that steady. */
+export function cellAt(x: number, y: number, { columns, count }: { readonly columns: number; readonly count: number }): number | undefined {
+  const column = Math.floor(x / PITCH_PX);
+  const line = Math.floor(y / PITCH_PX);
+  if (column < 0 || column >= columns || line < 0) return undefined;
+  const index = line * columns + column;
+  return index < count ? index : undefined;
+}
+
+/** Cells that the engine's whole capacity would take at this row's scale, no more than `most`; undefined when it did not say. */
+export function capacityCells(row: { readonly capacityBlocks?: number; readonly blocksPerCell: number }, most: number): number | undefined {
+  return row.capacityBlocks === undefined ? undefined : Math.min(most, Math.ceil(row.capacityBlocks / Math.max(1, row.blocksPerCell)));
+}

@@ -1,0 +1,33 @@
+import type { ReactElement } from 'react';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { useTrustOf } from '../../blocks/use-trust.ts';
+import { formatInteger, formatPercent } from '../../ui/format.ts';
+import { InstanceName } from '../../ui/role-mark.tsx';
+import { ResidencyCanvas, type ResidencyCanvasProps } from './residency-canvas.tsx';
+import classes from './cache.module.css';
+
+/** A stream: its name, its cells, its counts. */
+export function ResidencyRowView(props: ResidencyCanvasProps): ReactElement {
+  const { row } = props;
+  const toTrust = useTrustOf();
+  const full = row.capacityBlocks === undefined || row.capacityBlocks === 0 ? undefined : row.blocks / row.capacityBlocks;
+  return (
+    <div className={classes.mapRow}>
+      <div className={classes.mapName}>
+        <InstanceName role={row.role} name={`${row.instanceName}/${row.stream.slice(row.stream.lastIndexOf('/') + 1)}`} />
+        <span className={classes.dim} title="1 cell stands for so many blocks, in order of storing">1 cell = {formatInteger(row.blocksPerCell)}</span>
+      </div>
+      {row.blocks === 0 ? <span className={classes.dim}>no placed block</span> : <ResidencyCanvas {...props} />}
+      <div className={classes.mapFacts}>
+        <span>
+          {formatInteger(row.blocks)}
+          {row.capacityBlocks !== undefined && <span className={classes.dim}> of {formatInteger(row.capacityBlocks)}{full !== undefined && ` (${formatPercent(full)} %)`}</span>}
+        </span>
+        <span className={classes.mapTrust}>
+          {row.unplaced > 0 && <span className={classes.warning} title="Resident, tokens not known">▲ {formatInteger(row.unplaced)} unplaced</span>}
+          <TrustMark trust={toTrust(row.confidence)} isLong />
+        </span>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+/** The residency map without a canvas: blocks per step of the scale, and every cell of one stream, by keyboard. */
+import { NativeSelect } from '@mantine/core';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useRef, useState, type ReactElement } from 'react';
+import type { ResidencyRow } from '#shared/cache.ts';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { useTrustOf } from '../../blocks/use-trust.ts';
+import { formatDuration, formatInteger } from '../../ui/format.ts';
+import table from '../../ui/plain-table.module.css';
+import { InstanceName } from '../../ui/role-mark.tsx';
+import { cellBlocks, meanWords } from './cell-words.ts';
+import { countSteps, type Scale } from './residency-scale.ts';
+import classes from './cache.module.css';
+
+const ROW_PX = 24;
+
+export interface ResidencyTableProps {
+  readonly rows: readonly ResidencyRow[];
+  readonly scale: Scale;
+  readonly onPick: (row: ResidencyRow, cell: number) => void;
+}
+
+export function ResidencyTable({ rows, scale, onPick }: ResidencyTableProps): ReactElement {
+  const toTrust = useTrustOf();
+  const [chosen, setChosen] = useState('');
+  const row = rows.find(({ stream }) => stream === chosen) ?? rows[0];
+  return (
+    <div className={classes.tableBox}>
+      <table className={table.table}>
+        <caption>Cells by {scale.title}</caption>
+        <thead>
+          <tr>
+            <th scope="col">stream</th><th scope="col" data-align="end">blocks</th><th scope="col" data-align="end">of</th><th scope="col" data-align="end" title="Resident, tokens not known">unplaced</th><th scope="col" data-align="end">blocks per cell</th>
+            {scale.steps.map(({ label }) => <th key={label} scope="col" data-align="end">{label}</th>)}
+            <th scope="col">confidence</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((one) => (
+            <tr key={one.stream}>
+              <th scope="row"><InstanceName role={one.role} name={nameOf(one)} /></th>
+              <td data-align="end">{formatInteger(one.blocks)}</td>
+              <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(one.capacityBlocks)}</td>
+              <td data-align="end">{formatInteger(one.unplaced)}</td>
+              <td data-align="end">{formatInteger(one.blocksPerCell)}</td>
+              {countSteps(scale, one).map((count, index) => <td key={scale.steps[index]?.label} data-align="end">{formatInteger(count)}</td>)}
+              <td><TrustMark trust={toTrust(one.confidence)} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <NativeSelect
+        className={classes.narrowSelect ?? ''}
+        label="Cells of"
+        value={row?.stream ?? ''}
+        onChange={(event) => setChosen(event.currentTarget.value)}
+        data={rows.map((one) => ({ value: one.stream, label: nameOf(one) }))}
+      />
+      {row !== undefined && <CellList row={row} onPick={(cell) => onPick(row, cell)} />}
+    </div>
+  );
+}
+
+/** Every cell of a stream as a line with a button. */
+function CellList({ row, onPick }: { readonly row: ResidencyRow; readonly onPick: (cell: number) => void }): ReactElement {
+  const scroller = useRef<HTMLDivElement>(null);
+  // oxlint-disable-next-line react/incompatible-library -- the compiler is not in use; nothing memoises what this returns
+  const virtualizer = useVirtualizer({ count: row.node.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 10, useFlushSync: false });
+  return (
+    <div ref={scroller} className={classes.cells} role="region" tabIndex={0} aria-label={`Cells of ${nameOf(row)}`}>
+      <ol className={classes.cellList} style={{ height: virtualizer.getTotalSize() }}>
+        {virtualizer.getVirtualItems().map(({ index, start }) => {
+          const node = row.node[index];
+          const age = row.ageS[index];
+          return (
+            <li key={index} className={classes.cellLine} style={{ transform: `translateY(${start}px)` }}>
+              <span>block {cellBlocks(row, index)}</span>
+              <span>{age === undefined ? '—' : `stored ${formatDuration(age * 1000)} ago`}</span>
+              <span>reused {meanWords(row.reuse[index])}×</span>
+              <span>{meanWords(row.holders[index])} holding</span>
+              {typeof node === 'number' ? <button type="button" className={classes.link} onClick={() => onPick(index)}>open block</button> : <span className={classes.dim}>content not known</span>}
+            </li>
+          );
+        })}
+      </ol>
+    </div>
+  );
+}
+
+function nameOf(row: ResidencyRow): string {
+  return `${row.instanceName}/${row.stream.slice(row.stream.lastIndexOf('/') + 1)}`;
+}

@@ -1,0 +1,102 @@
+/** Blocks that were evicted and needed again shortly after: a cache too small for its traffic. */
+import { NativeSelect } from '@mantine/core';
+import { useState, type ReactElement } from 'react';
+import type { EvictionStorm } from '#shared/cache.ts';
+import type { BlockRef } from '../../blocks/block-ref.ts';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { trustOfStreams } from '../../blocks/trust.ts';
+import { useEngineSelector } from '../../stores/engine-context.tsx';
+import { usePolledQuery } from '../../transport/use-polled-query.ts';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { formatClock, formatDuration, formatInteger } from '../../ui/format.ts';
+import { Message } from '../../ui/message.tsx';
+import table from '../../ui/plain-table.module.css';
+import { InstanceName } from '../../ui/role-mark.tsx';
+import { SectionHead } from '../../ui/section-head.tsx';
+import { useUrlState } from '../../url/use-url-state.ts';
+import { NoCache } from './no-cache.tsx';
+import { RunList } from './run-list.tsx';
+import { StormTimeline } from './storm-timeline.tsx';
+import classes from './cache.module.css';
+
+const REFRESH_MS = 3000;
+const WITHIN_S = ['5', '30', '120', '600'] as const;
+const DEFAULT_WITHIN = '30';
+
+export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => void }): ReactElement {
+  const [url, setUrl] = useUrlState();
+  const within = WITHIN_S.find((one) => one === url.metric) ?? DEFAULT_WITHIN;
+  const windowS = url.windowMin * 60;
+  const { value, error } = usePolledQuery('cache.storms', { windowS, withinS: Number(within) }, REFRESH_MS);
+  const { isKnown, nowUnixMs } = useEngineSelector((engine) => ({
+    isKnown: engine?.streams.some(({ state, resident }) => state === 'live' || resident.length > 0) ?? false,
+    nowUnixMs: Math.ceil((engine?.nowUnixMs ?? 0) / 1000) * 1000,
+  }));
+  return (
+    <div className={classes.section}>
+      <div className={classes.toolbar}>
+        <span className={classes.dim}>needed again within</span>
+        <NativeSelect aria-label="Needed again within" value={within} data={WITHIN_S.map((one) => ({ value: one, label: formatDuration(Number(one) * 1000) }))} onChange={(event) => setUrl({ metric: event.currentTarget.value === DEFAULT_WITHIN ? '' : event.currentTarget.value })} />
+        <span className={classes.dim}>of their eviction, last {url.windowMin} min</span>
+      </div>
+      {error !== undefined && <div className={classes.notice}><Message tone={value === undefined ? 'error' : 'warning'}>{value === undefined ? error.message : `Shown as last seen: ${error.message}`}</Message></div>}
+      {value === undefined && error === undefined && <div className={classes.notice}>Asking the engine …</div>}
+      {value !== undefined && value.storms.length === 0 && (isKnown ? <EmptyState title="No eviction storm" text={`No stream evicted a block and stored it again within ${within} s in the last ${url.windowMin} minutes, as far as its events were seen.`} /> : <NoCache />)}
+      {value !== undefined && value.storms.length > 0 && (
+        <>
+          <StormTimeline storms={value.storms} fromUnixMs={nowUnixMs - windowS * 1000} toUnixMs={nowUnixMs} />
+          <StormTable storms={value.storms} onOpen={onOpen} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStorm[]; readonly onOpen: (ref: BlockRef) => void }): ReactElement {
+  const [chosen, setChosen] = useState('');
+  const streams = useEngineSelector((engine) => engine?.streams);
+  const roles = useEngineSelector((engine) => engine?.instances);
+  const picked = storms.find((storm) => keyOf(storm) === chosen) ?? storms[0];
+  return (
+    <>
+      <SectionHead title={`Storms · ${storms.length}`} />
+      <div className={classes.tableBox}>
+        <table className={table.table}>
+          <thead>
+            <tr>
+              <th scope="col">stream</th><th scope="col">from</th><th scope="col">to</th><th scope="col" data-align="end" title="Evicted and stored again within the limit">blocks</th>
+              <th scope="col" data-align="end" title="Least time between eviction and store">shortest</th><th scope="col" data-align="end">median</th><th scope="col">confidence</th><th scope="col">blocks</th>
+            </tr>
+          </thead>
+          <tbody>
+            {storms.map((storm) => {
+              const role = roles?.find(({ id }) => id === storm.instance)?.role;
+              const name = `${storm.instanceName}/${storm.stream.slice(storm.stream.lastIndexOf('/') + 1)}`;
+              return (
+                <tr key={keyOf(storm)} data-chosen={storm === picked || undefined}>
+                  <th scope="row">{role === undefined ? name : <InstanceName role={role} name={name} />}</th>
+                  <td className={classes.mono}>{formatClock(storm.fromUnixMs)}</td>
+                  <td className={classes.mono}>{formatClock(storm.toUnixMs)}</td>
+                  <td data-align="end" className={classes.warning}>▲ {formatInteger(storm.blocks)}</td>
+                  <td data-align="end">{formatDuration(storm.shortestMs)}</td>
+                  <td data-align="end">{formatDuration(storm.medianMs)}</td>
+                  <td><TrustMark trust={trustOfStreams(streams?.filter(({ id }) => id === storm.stream) ?? [])} /></td>
+                  <td><button type="button" className={classes.link} aria-pressed={storm === picked} onClick={() => setChosen(keyOf(storm))}>samples</button></td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {picked !== undefined && (
+        <div className={classes.thirds}>
+          <RunList title={`Needed again on ${picked.instanceName}, from ${formatClock(picked.fromUnixMs)}`} nodes={picked.samples} empty="No sample was kept." onOpen={onOpen} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function keyOf({ stream, fromUnixMs }: EvictionStorm): string {
+  return `${stream} ${fromUnixMs}`;
+}

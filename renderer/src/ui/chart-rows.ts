@@ -1,0 +1,28 @@
+/** Points over time as charts need them: evenly spaced, aligned, gaps kept as gaps. */
+export interface SeriesWindow {
+  readonly nowUnixMs: number;
+  readonly windowS: number;
+  readonly stepS: number;
+}
+
+/** Values at even steps over the window, oldest first; undefined where nothing was observed. Points outside are left out. */
+export function evenly<Point extends { readonly atUnixMs: number }>(
+  points: readonly Point[],
+  { nowUnixMs, windowS, stepS }: SeriesWindow,
+  pick: (point: Point) => number | undefined,
+): readonly (number | undefined)[] {
+  const steps = Math.round(windowS / stepS);
+  const values = Array.from<number | undefined>({ length: steps });
+  const startUnixMs = nowUnixMs - windowS * 1000;
+  for (const point of points) {
+    const index = Math.floor((point.atUnixMs - startUnixMs) / (stepS * 1000));
+    if (index >= 0 && index < steps) values[index] = pick(point);
+  }
+  return values;
+}
+
+/** One moment of a chart: its time and one value per line. */
+export interface ChartRow {
+  readonly atUnixMs: number;
+  readonly [line: string]: number | undefined;
+}
