@@ -17,11 +17,12 @@ import { RoutingTab } from './routing-tab.tsx';
 import { TokensTab } from './tokens-tab.tsx';
 import { worstOf } from './verdicts.ts';
 import { WaterfallTab } from './waterfall-tab.tsx';
+import { WhyTab } from './why/why-tab.tsx';
 import classes from './detail.module.css';
 
-const TABS = ['waterfall', 'hops', 'tokens', 'routing', 'compare'] as const;
+const TABS = ['waterfall', 'hops', 'tokens', 'why', 'routing', 'compare'] as const;
 type TabId = (typeof TABS)[number];
-const TAB_LABEL: Readonly<Record<TabId, string>> = { waterfall: 'Waterfall', hops: 'Hops', tokens: 'Tokens', routing: 'Routing', compare: 'Compare' };
+const TAB_LABEL: Readonly<Record<TabId, string>> = { waterfall: 'Waterfall', hops: 'Hops', tokens: 'Tokens', why: 'Why a miss', routing: 'Routing', compare: 'Compare' };
 
 export interface RequestDetailPaneProps {
   readonly id: string;
@@ -101,6 +102,8 @@ function TabContent({ tab, detail, pinned }: TabContentProps): ReactElement | un
       return <HopsTab detail={detail} />;
     case 'tokens':
       return <TokensTab detail={detail} />;
+    case 'why':
+      return <WhyTab id={detail.row.id} isRunning={detail.row.state === 'running'} />;
     case 'routing':
       return <RoutingTab detail={detail} />;
     case 'compare':

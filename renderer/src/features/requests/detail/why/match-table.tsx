@@ -1,0 +1,37 @@
+import type { ReactElement } from 'react';
+import type { MissReport } from '#shared/cache.ts';
+import { formatInteger, formatPercent } from '../../../../ui/format.ts';
+import table from '../../../../ui/plain-table.module.css';
+import { InstanceName } from '../../../../ui/role-mark.tsx';
+import classes from './why.module.css';
+
+/** What every stream would have had of the prompt, the chosen one marked. */
+export function MatchTable({ report }: { readonly report: MissReport }): ReactElement {
+  const { matches, promptTokens } = report;
+  if (matches.length === 0) return <p className={classes.dim}>No stream could be compared.</p>;
+  const best = Math.max(...matches.map(({ tokens }) => tokens));
+  const chosen = matches.find(({ wasChosen }) => wasChosen);
+  return (
+    <div className={classes.matches}>
+      <table className={table.table}>
+        <caption>Matched at that time, by stream</caption>
+        <thead>
+          <tr><th scope="col">stream</th><th scope="col">matched</th><th scope="col" data-align="end">tokens</th><th scope="col" data-align="end">of prompt</th></tr>
+        </thead>
+        <tbody>
+          {matches.map((match) => (
+            <tr key={match.stream} data-chosen={match.wasChosen || undefined}>
+              <th scope="row">{match.wasChosen ? '▸ ' : ''}<InstanceName role={match.role} name={`${match.instanceName}/${match.stream.slice(match.stream.lastIndexOf('/') + 1)}`} />{match.wasChosen && <span className={classes.dim}> chosen</span>}</th>
+              <td>
+                <span className={classes.matchTrack} aria-hidden="true"><span style={{ width: `${promptTokens === undefined || promptTokens === 0 ? 0 : Math.min(100, (match.tokens / promptTokens) * 100)}%` }} /></span>
+              </td>
+              <td data-align="end">{formatInteger(match.tokens)}</td>
+              <td data-align="end">{promptTokens === undefined || promptTokens === 0 ? '—' : `${formatPercent(match.tokens / promptTokens)} %`}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {chosen !== undefined && chosen.tokens < best && <p className={classes.warning}>▲ Another stream would have had {formatInteger(best - chosen.tokens)} tokens more.</p>}
+    </div>
+  );
+}

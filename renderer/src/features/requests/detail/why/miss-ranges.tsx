@@ -1,0 +1,54 @@
+import type { ReactElement } from 'react';
+import type { MissRange } from '#shared/cache.ts';
+import { HolderList } from '../../../../blocks/holder-list.tsx';
+import { MISS_LOOK } from '../../../../blocks/miss-kinds.ts';
+import { MissSwatch } from '../../../../blocks/miss-pattern.tsx';
+import { formatClock, formatCount, formatDateTime, formatInteger } from '../../../../ui/format.ts';
+import { ViewLink } from '../../../../ui/view-link.tsx';
+import { blockSpan } from './miss-bar-layout.ts';
+import { Divergence } from './divergence.tsx';
+import classes from './why.module.css';
+
+/** Every range with its verdict in words and what it rests on. */
+export function MissRanges({ ranges }: { readonly ranges: readonly MissRange[] }): ReactElement {
+  return (
+    <ol className={classes.ranges} aria-label="Ranges of the prompt">
+      {ranges.map((range) => (
+        <li key={range.fromBlock} className={classes.range}>
+          <span className={classes.verdict} title={MISS_LOOK[range.kind].meaning}><MissSwatch kind={range.kind} /> {MISS_LOOK[range.kind].label}</span>
+          <span className={classes.span}>{blockSpan(range)}</span>
+          <span className={classes.count}>{formatCount(range.tokens, 'token')}</span>
+          <div className={classes.evidence}>
+            <p>{range.message}</p>
+            <Evidence range={range} />
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Evidence({ range }: { readonly range: MissRange }): ReactElement | undefined {
+  const { evictedAtUnixMs, displacedBy, elsewhere, diverges, key, gap } = range;
+  const facts: ReactElement[] = [];
+  if (evictedAtUnixMs !== undefined) facts.push(<span key="at">evicted <span className={classes.mono} title={formatDateTime(evictedAtUnixMs)}>{formatClock(evictedAtUnixMs)}</span></span>);
+  if (displacedBy !== undefined) {
+    facts.push(<span key="by">displaced by <ViewLink to={{ view: 'cache', tab: 'tree', filter: '', scope: '', metric: '', selection: String(displacedBy) }} title="Show the block that was stored next in that stream">block #{displacedBy}</ViewLink></span>);
+  }
+  if (elsewhere !== undefined && elsewhere.length > 0) facts.push(<span key="elsewhere" className={classes.where}>then held by <HolderList holders={elsewhere} most={8} /></span>);
+  if (key !== undefined) facts.push(<span key="key">{key.what}: asked <code>{key.asked ?? 'none'}</code>, held under <code>{key.held ?? 'none'}</code></span>);
+  if (gap !== undefined) {
+    facts.push(
+      <span key="gap">
+        <ViewLink to={{ view: 'kv-events', filter: `stream:${gap.stream} type:gap,lost`, selection: '' }} title="Show the gaps of this stream">gap in {gap.stream}</ViewLink>, batches {formatInteger(gap.fromSeq)} to {formatInteger(gap.toSeq)}
+      </span>,
+    );
+  }
+  if (facts.length === 0 && diverges === undefined) return undefined;
+  return (
+    <>
+      {facts.length > 0 && <p className={classes.facts}>{facts}</p>}
+      {diverges !== undefined && <Divergence at={diverges} />}
+    </>
+  );
+}
