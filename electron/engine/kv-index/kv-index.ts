@@ -34,13 +34,16 @@ const MIB = 1024 * 1024;
 export class KvIndex {
   readonly graph: BlockGraph;
   readonly returns: Returns;
+  /** Blocks held at most. */
+  readonly capacity: number;
 
   readonly #byId = new Map<StreamId, StreamBlocks>();
   readonly #byNumber: (StreamBlocks | undefined)[] = [];
 
   constructor(options: KvIndexOptions = {}) {
+    this.capacity = options.capacity ?? 1_000_000;
     this.graph = new BlockGraph({
-      capacity: options.capacity ?? 1_000_000,
+      capacity: this.capacity,
       historyCapacity: options.historyCapacity ?? 250_000,
       tokenBytes: options.tokenBytes ?? 128 * MIB,
       extraBytes: options.extraBytes ?? 32 * MIB,

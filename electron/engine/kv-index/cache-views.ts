@@ -1,0 +1,75 @@
+/**
+ * The answers of the Cache view, from the index. Counting over the whole tree runs in slices between turns of the event
+ * loop, so none of this delays a token; what is counted for one question serves others for a moment.
+ */
+import type { BlockDetail, CacheDifference, EvictionStorm, ResidencyMap, TreePage } from '#shared/cache.ts';
+import type { InstanceId, StreamId } from '#shared/ids.ts';
+import { blockDetail, type BlockQuery } from './block-view.ts';
+import { difference, type DifferenceQuery } from './difference-view.ts';
+import type { KvIndex } from './kv-index.ts';
+import { residencyMap } from './residency-view.ts';
+import { storms, type StormQuery } from './storm-view.ts';
+import type { StreamBlocks } from './stream-blocks.ts';
+import { finishInSlices, type SubtreeCounts } from './subtree-counts.ts';
+import { countHeld, searchPrefix, treePage, type SearchAnswer, type TreeQuery } from './tree-view.ts';
+import type { ViewContext } from './view-context.ts';
+
+/** Counts older than this are made anew; the page asks about once a second. */
+const MAX_AGE_MS = 1500;
+/** Counts kept, by instance filter. */
+const MAX_COUNTS = 4;
+
+export class CacheViews {
+  readonly #index: KvIndex;
+  readonly #context: () => ViewContext;
+  readonly #counts = new Map<InstanceId | undefined, { readonly counts: Promise<SubtreeCounts>; readonly atMs: number }>();
+
+  /** `context`: made anew for every answer. */
+  constructor(index: KvIndex, context: () => ViewContext) {
+    this.#index = index;
+    this.#context = context;
+  }
+
+  /** @throws PdscopeError `kv_block_unknown` when the index has forgotten the node. */
+  async tree(query: TreeQuery): Promise<TreePage> {
+    const counts = await this.#held(query.instance);
+    return treePage(this.#index.graph, query, { counts, context: this.#context(), capacity: this.#index.capacity });
+  }
+
+  async search(tokens: Uint32Array, limit: number): Promise<SearchAnswer> {
+    return searchPrefix(this.#index.graph, { tokens, limit }, { counts: await this.#held(undefined), context: this.#context() });
+  }
+
+  async difference(query: DifferenceQuery): Promise<CacheDifference> {
+    return await finishInSlices(difference(this.#index.graph, query, this.#context()));
+  }
+
+  async storms(query: StormQuery): Promise<EvictionStorm[]> {
+    const counts = await this.#held(undefined);
+    return storms(this.#index.graph, query, { returns: this.#index.returns, streams: this.#streams(), counts, context: this.#context() });
+  }
+
+  /** @throws PdscopeError `kv_block_unknown`, `kv_block_query`. */
+  async block(query: BlockQuery): Promise<BlockDetail> {
+    const counts = await this.#held(undefined);
+    return blockDetail(this.#index.graph, query, { streams: this.#streams(), counts, context: this.#context() });
+  }
+
+  async residency(cells: number): Promise<ResidencyMap> {
+    return await finishInSlices(residencyMap(this.#index.graph, this.#index.streams, { cells, context: this.#context() }));
+  }
+
+  #streams(): ReadonlyMap<StreamId, StreamBlocks> {
+    return new Map(this.#index.streams.map((stream) => [stream.identity.id, stream]));
+  }
+
+  async #held(instance: InstanceId | undefined): Promise<SubtreeCounts> {
+    const nowMs = performance.now();
+    const kept = this.#counts.get(instance);
+    if (kept !== undefined && nowMs - kept.atMs < MAX_AGE_MS) return await kept.counts;
+    for (const key of this.#counts.keys()) if (this.#counts.size >= MAX_COUNTS) this.#counts.delete(key);
+    const counts = finishInSlices(countHeld(this.#index.graph, instance));
+    this.#counts.set(instance, { counts, atMs: nowMs });
+    return await counts;
+  }
+}

@@ -1,0 +1,79 @@
+/** Answers `cache.residency`: every stream's blocks in the order they were stored, binned into cells. */
+import type { ResidencyMap, ResidencyRow } from '#shared/cache.ts';
+import type { BlockGraph } from './block-graph.ts';
+import { nodeId } from './node-view.ts';
+import type { StreamBlocks } from './stream-blocks.ts';
+import type { ViewContext } from './view-context.ts';
+
+/** Blocks per slice; a millisecond or two. */
+const SLICE = 8192;
+
+/** In slices; a row is of the time when it was made. `cells`: at most, per row. */
+export function* residencyMap(graph: BlockGraph, streams: readonly StreamBlocks[], how: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyMap> {
+  const rows: ResidencyRow[] = [];
+  for (const stream of streams) if (!stream.isClosed) rows.push(yield* residencyRow(graph, stream, how));
+  return { nowUnixMs: how.context.nowUnixMs, rows };
+}
+
+function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context }: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyRow> {
+  const slots = placedSlots(graph, stream);
+  const { identity } = stream;
+  const blocksPerCell = Math.max(1, Math.ceil(slots.length / cells));
+  const capacityBlocks = context.capacityBlocksOf?.(identity.id);
+  const cellCount = Math.ceil(slots.length / blocksPerCell);
+  const age = new Float64Array(cellCount);
+  const reuse = new Float64Array(cellCount);
+  const holders = new Uint32Array(cellCount);
+  const node: (number | null)[] = Array.from({ length: cellCount }, () => null);
+  const counted = new Uint32Array(cellCount);
+  for (const [index, slot] of slots.entries()) {
+    if (index % SLICE === SLICE - 1) yield undefined;
+    // Between slices events go on; what went meanwhile is left out.
+    if (!graph.holdings.isLive(slot) || graph.residencies[graph.holdings.residencyOf(slot)]?.streamNumber !== stream.number) continue;
+    const cell = Math.floor(index / blocksPerCell);
+    const at = graph.holdings.nodeOf(slot);
+    age[cell] = (age[cell] ?? 0) + Math.max(0, context.nowUnixMs - graph.holdings.storedAt(slot)) / 1000;
+    reuse[cell] = (reuse[cell] ?? 0) + graph.holdings.storesOf(slot) + graph.holdings.hitsOf(slot) - 1;
+    counted[cell] = (counted[cell] ?? 0) + 1;
+    const held = countStreams(graph, at);
+    if (held <= (holders[cell] ?? 0)) continue;
+    holders[cell] = held;
+    node[cell] = nodeId(graph, at);
+  }
+  const kept = Array.from(counted, (_, cell) => cell).filter((cell) => (counted[cell] ?? 0) > 0);
+  return {
+    stream: identity.id,
+    instance: identity.instance,
+    instanceName: identity.instanceName,
+    role: context.roleOf(identity.instance) ?? 'both',
+    blocks: stream.counts().reduce((sum, { blocks }) => sum + blocks, 0),
+    ...(capacityBlocks !== undefined && { capacityBlocks }),
+    blocksPerCell,
+    ageS: kept.map((cell) => mean(age[cell], counted[cell])),
+    reuse: kept.map((cell) => mean(reuse[cell], counted[cell])),
+    holders: kept.map((cell) => holders[cell] ?? 0),
+    node: kept.map((cell) => node[cell] ?? null),
+    unplaced: stream.unplaced(),
+    confidence: context.confidenceOf([identity.id]),
+  };
+}
+
+/** Live slots of blocks whose place is known, the GPU's first, each medium's in the order of storing. */
+function placedSlots(graph: BlockGraph, stream: StreamBlocks): number[] {
+  const ordered = stream.residencies.toSorted((a, b) => Number(b.medium === 'GPU') - Number(a.medium === 'GPU'));
+  return ordered.flatMap(({ era }) => Array.from(graph.holdings.slotsOf(era)).filter((slot) => graph.nodes.isPlaced(graph.holdings.nodeOf(slot))).reverse());
+}
+
+function countStreams(graph: BlockGraph, node: number): number {
+  const seen: number[] = [];
+  for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = graph.holdings.nextOfNode(slot)) {
+    const stream = graph.residencies[graph.holdings.residencyOf(slot)]?.streamNumber;
+    if (stream !== undefined && graph.holdings.isLive(slot) && !seen.includes(stream)) seen.push(stream);
+  }
+  return seen.length;
+}
+
+/** Rounded to hundredths: thousands of them cross a wire. */
+function mean(sum = 0, count = 1): number {
+  return Math.round((sum / count) * 100) / 100;
+}

@@ -1,0 +1,75 @@
+/** Answers `cache.storms`: blocks that an engine evicted and had to store again shortly after. */
+import type { EvictionStorm } from '#shared/cache.ts';
+import type { StreamId } from '#shared/ids.ts';
+import type { BlockGraph } from './block-graph.ts';
+import type { BlockReturn, Returns } from './returns.ts';
+import type { StreamBlocks } from './stream-blocks.ts';
+import type { SubtreeCounts } from './subtree-counts.ts';
+import { TreeLines } from './tree-lines.ts';
+import type { ViewContext } from './view-context.ts';
+
+export interface StormQuery {
+  /** How far back, ms. */
+  readonly windowMs: number;
+  /** Evicted and stored again within this time counts, ms. Also the quiet that ends a storm. */
+  readonly withinMs: number;
+}
+
+const SAMPLES = 10;
+const MAX_STORMS = 200;
+
+/** Storms of every stream, newest first. */
+export function storms(graph: BlockGraph, query: StormQuery, how: { readonly returns: Returns; readonly streams: ReadonlyMap<StreamId, StreamBlocks>; readonly counts: SubtreeCounts; readonly context: ViewContext }): EvictionStorm[] {
+  const { returns, streams, context } = how;
+  const lines = new TreeLines(graph, context, how.counts);
+  const found: EvictionStorm[] = [];
+  for (const [stream, entries] of byStream(returns, context.nowUnixMs - query.windowMs, query.withinMs)) {
+    const identity = streams.get(stream)?.identity;
+    if (identity === undefined) continue;
+    for (const storm of split(entries, query.withinMs)) {
+      const gaps = storm.map((entry) => entry.storedAtUnixMs - entry.evictedAtUnixMs).sort((a, b) => a - b);
+      found.push({
+        stream,
+        instance: identity.instance,
+        instanceName: identity.instanceName,
+        fromUnixMs: storm[0]?.storedAtUnixMs ?? 0,
+        toUnixMs: storm.at(-1)?.storedAtUnixMs ?? 0,
+        blocks: storm.length,
+        shortestMs: gaps[0] ?? 0,
+        medianMs: gaps[Math.floor((gaps.length - 1) / 2)] ?? 0,
+        samples: worst(graph, storm).map((node) => lines.line(node)),
+      });
+    }
+  }
+  return found.sort((a, b) => b.toUnixMs - a.toUnixMs).slice(0, MAX_STORMS);
+}
+
+/** Returns that count, oldest first. */
+function byStream(returns: Returns, sinceUnixMs: number, withinMs: number): Map<StreamId, BlockReturn[]> {
+  const found = new Map<StreamId, BlockReturn[]>();
+  for (const entry of returns.entries()) {
+    if (entry.storedAtUnixMs < sinceUnixMs || entry.storedAtUnixMs - entry.evictedAtUnixMs > withinMs) continue;
+    const list = found.get(entry.stream);
+    if (list === undefined) found.set(entry.stream, [entry]);
+    else list.push(entry);
+  }
+  for (const list of found.values()) list.sort((a, b) => a.storedAtUnixMs - b.storedAtUnixMs);
+  return found;
+}
+
+function split(entries: readonly BlockReturn[], quietMs: number): BlockReturn[][] {
+  const parts: BlockReturn[][] = [];
+  for (const entry of entries) {
+    const last = parts.at(-1);
+    if (last === undefined || entry.storedAtUnixMs - (last.at(-1)?.storedAtUnixMs ?? 0) > quietMs) parts.push([entry]);
+    else last.push(entry);
+  }
+  return parts;
+}
+
+/** Nodes that came back most often, as far as they are still known. */
+function worst(graph: BlockGraph, storm: readonly BlockReturn[]): number[] {
+  const times = new Map<number, number>();
+  for (const { node, generation } of storm) if (graph.nodes.isUsed(node) && graph.nodes.generationOf(node) === generation) times.set(node, (times.get(node) ?? 0) + 1);
+  return Array.from(times).sort((a, b) => b[1] - a[1]).slice(0, SAMPLES).map(([node]) => node);
+}
