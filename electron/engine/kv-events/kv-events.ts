@@ -21,6 +21,7 @@ import type { KvObserver } from './kv-observer.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import { KvStream } from './kv-stream.ts';
 import { queryResident } from './resident-query.ts';
+import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
 
 export interface KvEventsOptions {
@@ -61,6 +62,7 @@ export class KvEvents {
   readonly #intake = new IntakeTurn();
   /** Replays of all streams together take about as long a turn as live decoding. */
   readonly #replayTurn = new IntakeTurn(2);
+  readonly #bindings = new SharedBindings();
   readonly #streams = new Map<InstanceId, { readonly instance: AttachedInstance; readonly config: KvEventsConfig; readonly streams: KvStream[] }>();
   readonly #closing = new Set<Promise<void>>();
   /** Dropped messages of streams that are gone. */
@@ -123,6 +125,7 @@ export class KvEvents {
       topic,
       ...(replayEndpoint !== undefined && { replay: replayOf(replayEndpoint, rank) }),
       ...(replayTimeoutMs !== undefined && { replayTimeoutMs }),
+      bindings: this.#bindings,
       pump: this.#pump,
       intake: this.#intake,
       replayTurn: this.#replayTurn,

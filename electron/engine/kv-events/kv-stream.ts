@@ -13,9 +13,10 @@ import type { KvRowLog } from './kv-row-log.ts';
 import type { RowSource, StreamIdentity } from './kv-row.ts';
 import { RateWindow } from './rate-window.ts';
 import { ResidentTable } from './resident-table.ts';
+import type { SharedBindings } from './shared-bindings.ts';
 import { StreamReceiver, type SharedIntake } from './stream-receiver.ts';
 import type { GapRange } from './stream-tracker.ts';
-import type { SocketPhase } from './sub-socket.ts';
+import type { SocketPhase, SubSocketOptions } from './sub-socket.ts';
 
 export interface KvStreamOptions extends SharedIntake {
   readonly identity: StreamIdentity;
@@ -25,6 +26,8 @@ export interface KvStreamOptions extends SharedIntake {
   /** ROUTER endpoint of this rank; an object when one was configured that cannot be right. Absent: none. */
   readonly replay?: string | { readonly problem: string };
   readonly replayTimeoutMs?: number;
+  /** For endpoints that we bind: shared with the other streams there. */
+  readonly bindings: SharedBindings;
   readonly log: KvRowLog;
   readonly store: BlockStore;
   readonly observer?: KvObserver;
@@ -74,6 +77,7 @@ export class KvStream {
     this.#receiver = new StreamReceiver({
       ...options,
       ...(typeof replay === 'string' && { replayEndpoint: replay }),
+      ...(options.mode === 'bind' && { subscribe: (socket: SubSocketOptions) => options.bindings.subscribe(socket) }),
       sink: this.#sink(),
       onApplied: (events) => {
         if (events > 0) this.#rate.add(events, performance.now());
@@ -205,6 +209,11 @@ export class KvStream {
     if (topics.size > 1) {
       const names = Array.from(topics, (topic) => JSON.stringify(topic)).join(', ');
       return `several publishers share this stream (topics ${names}); give each instance its own endpoint or topic`;
+    }
+    const { mode, endpoint, topic, bindings } = this.#options;
+    const unclaimed = mode === 'bind' && this.#receiver.applier.batches === 0 ? bindings.unclaimed(endpoint) : [];
+    if (unclaimed.length > 0) {
+      return `nothing arrives under topic ${JSON.stringify(topic)}, but under ${unclaimed.map((other) => JSON.stringify(other)).join(', ')}, which no instance takes`;
     }
     // Wrong port offsets between ranks are a common mistake, and otherwise invisible.
     if (lastRank === undefined || lastRank === this.identity.rank) return undefined;

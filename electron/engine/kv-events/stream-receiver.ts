@@ -9,6 +9,7 @@ import type { SocketMode } from './endpoints.ts';
 import { GapFiller, type GapFillerOptions } from './gap-filler.ts';
 import type { IntakeTurn } from './intake-turn.ts';
 import type { ReplayOutcome } from './replay-client.ts';
+import type { Subscription } from './shared-bindings.ts';
 import { SubSocket, type SocketPhase, type SubSocketOptions } from './sub-socket.ts';
 
 /** What all streams of a process share. */
@@ -35,8 +36,10 @@ export interface StreamReceiverOptions extends SharedIntake {
   /** After each live message: how many events it had. */
   readonly onApplied?: (events: number) => void;
   readonly replayLimits?: GapFillerOptions['limits'];
-  /** Ways to the network. Default: ZeroMQ sockets. */
-  readonly network?: { readonly subscribe: (options: SubSocketOptions) => Pick<SubSocket, 'open' | 'close'>; readonly request: NonNullable<GapFillerOptions['request']> };
+  /** Makes the socket. Default: a SUB socket of its own. */
+  readonly subscribe?: (options: SubSocketOptions) => Subscription;
+  /** Asks the replay socket. Default: over a DEALER. */
+  readonly request?: GapFillerOptions['request'];
 }
 
 export class StreamReceiver {
@@ -46,7 +49,7 @@ export class StreamReceiver {
   phase: SocketPhase = 'connecting';
 
   readonly #options: StreamReceiverOptions;
-  readonly #socket: Pick<SubSocket, 'open' | 'close'>;
+  readonly #socket: Subscription;
   #isReconnected = false;
   /** Number of the newest message when the connection broke last. */
   #brokeAfter: number | undefined;
@@ -56,7 +59,7 @@ export class StreamReceiver {
   #handshakes = 0;
 
   constructor(options: StreamReceiverOptions) {
-    const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd, replayLimits, network } = options;
+    const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd, replayLimits, request } = options;
     this.#options = options;
     this.applier = new BatchApplier({
       ...sink,
@@ -88,10 +91,10 @@ export class StreamReceiver {
         ...(replayTimeoutMs !== undefined && { timeoutMs: replayTimeoutMs }),
         ...(onReplayEnd !== undefined && { onEnd: onReplayEnd }),
         ...(replayLimits !== undefined && { limits: replayLimits }),
-        ...(network !== undefined && { request: network.request }),
+        ...(request !== undefined && { request }),
       });
     }
-    const subscribe = network?.subscribe ?? ((socket: SubSocketOptions) => new SubSocket(socket));
+    const subscribe = options.subscribe ?? ((socket: SubSocketOptions) => new SubSocket(socket));
     this.#socket = subscribe({
       endpoint,
       mode,

@@ -32,7 +32,8 @@ function rig({ capacity = 1000, hasReplay = true, queue = 10_000, backOffMs = 0 
     topic: '',
     ...(hasReplay && { replayEndpoint: 'tcp://127.0.0.1:2' }),
     replayLimits: { pauseMs: 0, backOffMs, maxFillMs: 5000 },
-    network,
+    subscribe: network.subscribe,
+    request: network.request,
     onPhase: () => undefined,
     sink: {
       onEpoch: () => undefined,
