@@ -7,7 +7,7 @@
  * groups whose hashes pair with tokens only, so the engine may have hit less.
  */
 import type { StreamId } from '#shared/ids.ts';
-import type { BlockVerdict, Explanation, ExplainRange, KeyPart, LostRange } from './answers.ts';
+import type { BlockVerdict, Divergence, Explanation, ExplainRange, KeyPart, LostRange } from './answers.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { nearestChild, sameAfter } from './divergence.ts';
 import { ROOT } from './node-table.ts';
@@ -144,14 +144,17 @@ class Explainer {
       }
       return false;
     };
-    const here = nearestChild(this.#graph, this.#prompt, { parent, index, accept: wasHere });
-    const nearest = here ?? nearestChild(this.#graph, this.#prompt, { parent, index, accept: () => true });
-    // A first block that shares nothing with any other is no near miss.
-    const shown = nearest === undefined || nearest.position === 0 ? undefined : nearest;
+    const near = (accept: (node: number) => boolean): Divergence | undefined => {
+      const found = nearestChild(this.#graph, this.#prompt, { parent, index, accept });
+      // A first block that shares nothing with any other is no near miss.
+      return found?.position === 0 ? undefined : found;
+    };
+    const here = near(wasHere);
+    const nearest = here ?? near(() => true);
     const absent = this.#absent(0);
-    if (absent.kind === 'unknown') return { ...absent, ...(shown !== undefined && { nearest: shown }) };
-    if (here !== undefined && shown !== undefined) return { kind: 'diverges', divergence: here };
-    return absent.kind === 'never_stored' && shown !== undefined ? { ...absent, nearest: shown } : absent;
+    if (absent.kind === 'unknown') return { ...absent, ...(nearest !== undefined && { nearest }) };
+    if (here !== undefined) return { kind: 'diverges', divergence: here };
+    return absent.kind === 'never_stored' && nearest !== undefined ? { ...absent, nearest } : absent;
   }
 
   #otherKey(parent: number, index: number): BlockVerdict | undefined {
