@@ -101,8 +101,12 @@ function addStreams(registry: Registry, { streams }: MetricsPageOptions): void {
   counter('pdscope_kv_bytes_total', 'Bytes of KV-event batches.', (stream) => stream.bytes);
   counter('pdscope_kv_gaps_total', 'Holes in the sequence numbers.', (stream) => stream.gaps);
   counter('pdscope_kv_missed_batches_total', 'Batches inside those holes.', (stream) => stream.missedBatches);
+  counter('pdscope_kv_filled_batches_total', 'Missed batches that a replay brought.', (stream) => stream.missedFilled ?? 0);
+  counter('pdscope_kv_lost_batches_total', 'Missed batches that are lost for good.', (stream) => stream.missedLost ?? 0);
   counter('pdscope_kv_bad_messages_total', 'Messages that could not be decoded.', (stream) => stream.badMessages);
   counter('pdscope_kv_dropped_messages_total', "Messages dropped by pdscope's own bounded queue.", (stream) => stream.droppedMessages);
+  addCollected(registry, { name: 'pdscope_kv_confidence', help: 'How far cache numbers of the stream can be trusted, 0 to 1.', type: 'gauge' }, () =>
+    streams().flatMap(({ instanceName, rank, confidence }) => (confidence === undefined ? [] : [{ labels: { instance: instanceName, rank }, value: confidence }])));
 }
 
 function addFindings(registry: Registry, { findings }: MetricsPageOptions): void {

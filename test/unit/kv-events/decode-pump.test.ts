@@ -104,6 +104,40 @@ describe('DecodePump', () => {
     expect(closed.offer(message('late'), false)).toBe(false);
   });
 
+  it('hands on a message again that was put back, before those behind it', async () => {
+    const pump = new DecodePump({ messages: 10, bytes: 1e6 });
+    const seen: [string, number][] = [];
+    let isFirst = true;
+    const lane = pump.open((queued) => {
+      if (isFirst) {
+        isFirst = false;
+        lane.hold(queued);
+        return;
+      }
+      seen.push([text(queued.frames), queued.number]);
+    });
+    lane.offer(message('a'), false);
+    lane.offer(message('b'), false);
+    await turn();
+    await turn();
+    expect(seen).toEqual([]);
+    expect(lane).toMatchObject({ queued: 2, queuedBytes: 2, lastNumber: 2 });
+    expect(pump.queuedMessages).toBe(2);
+    lane.release();
+    await drained(pump);
+    expect(seen).toEqual([['a', 1], ['b', 2]]);
+    expect(lane).toMatchObject({ queued: 0, queuedBytes: 0 });
+  });
+
+  it('forgets a message put back when the lane is closed', async () => {
+    const pump = new DecodePump({ messages: 10, bytes: 1e6 });
+    const lane = pump.open((queued) => lane.hold(queued));
+    lane.offer(message('a'), false);
+    await turn();
+    lane.close();
+    expect(pump.queuedMessages).toBe(0);
+  });
+
   it('accounts for every message: handled, refused or queued, within twice the limit', () => {
     fc.assert(fc.property(fc.array(fc.record({ lane: fc.nat(3), bytes: fc.integer({ min: 0, max: 40 }) }), { maxLength: 200 }), (offers) => {
       const pump = new DecodePump({ messages: 20, bytes: 300 });

@@ -6,7 +6,7 @@ import { bench, D0, fakeInstance, P0, runStream } from './support.ts';
 
 const STREAM = {
   id: 'p0/0', instance: 'p0', instanceName: 'P0', rank: 0, endpoint: 'tcp://h:1', topic: '', state: 'live', batches: 7, events: 9, bytes: 100,
-  eventsPerSecond: 1, gaps: 1, missedBatches: 2, duplicateBatches: 0, epochs: 1, badMessages: 3, droppedMessages: 4, sawStart: true, resident: [],
+  eventsPerSecond: 1, gaps: 1, missedBatches: 2, missedFilled: 1, missedLost: 1, confidence: 0.75, duplicateBatches: 0, epochs: 1, badMessages: 3, droppedMessages: 4, sawStart: true, resident: [],
 } as unknown as KvStreamView;
 
 describe('the Prometheus page', () => {
@@ -49,6 +49,9 @@ describe('the Prometheus page', () => {
     expect(value('pdscope_ring_evicted_total', { ring: 'kv' })).toBe(6);
     expect(value('pdscope_ring_kept', { ring: 'requests' })).toBe(4);
     expect(value('pdscope_kv_missed_batches_total', { instance: 'P0', rank: '0' })).toBe(2);
+    expect(value('pdscope_kv_filled_batches_total', { instance: 'P0', rank: '0' })).toBe(1);
+    expect(value('pdscope_kv_lost_batches_total', { instance: 'P0', rank: '0' })).toBe(1);
+    expect(value('pdscope_kv_confidence', { instance: 'P0', rank: '0' })).toBe(0.75);
     expect(value('pdscope_kv_dropped_messages_total')).toBe(4);
     expect(value('pdscope_build_info', { version: '1.2.3' })).toBe(1);
     expect(value('process_resident_memory_bytes')).toBeGreaterThan(1e6);
