@@ -19,7 +19,7 @@ await build({
     emptyOutDir: true,
     minify: false,
     rollupOptions: {
-      input: ['bench', 'proxy-process', 'kv-publisher-process'].map((name) => `test/bench/${name}.ts`),
+      input: ['bench', 'proxy-process', 'kv-publisher-process', 'index-process'].map((name) => `test/bench/${name}.ts`),
       external: [...Object.keys(dependencies), /^node:/],
       output: { entryFileNames: '[name].js', format: 'es' },
     },

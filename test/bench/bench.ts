@@ -5,6 +5,7 @@
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { median, printTable, type Cell } from './figures.ts';
+import { measureIndex, type IndexFigures } from './index-scenario.ts';
 import { measureKv, type KvFigures } from './kv-scenario.ts';
 import { measureMemory } from './memory-scenario.ts';
 import { startMockCluster } from './mock-cluster.ts';
@@ -14,7 +15,7 @@ import { measureRequests, measureStreams, type RequestFigures, type StreamFigure
 import { cpuOfEngine, cpuOfProcess, directTarget, proxyTarget, type Target } from './target.ts';
 
 const HELP = `npm run bench -- [options]
-  --only requests,streams,modes,kv,memory   parts to run (default: all)
+  --only requests,streams,modes,kv,index,memory   parts to run (default: all)
   --rounds N                          rounds per figure, medians are printed (default 3)
   --seconds N                         length of one measurement (default 4)
   --concurrency 1,64,512              clients of the requests part
@@ -26,7 +27,7 @@ const HELP = `npm run bench -- [options]
 
 const { values } = parseArgs({
   options: {
-    only: { type: 'string', default: 'requests,streams,modes,kv,memory' },
+    only: { type: 'string', default: 'requests,streams,modes,kv,index,memory' },
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '4' },
     concurrency: { type: 'string', default: '1,64,512' },
@@ -49,6 +50,9 @@ const parts = new Set(values.only.split(','));
 const concurrencies = values.concurrency.split(',').map(Number);
 const streamCounts = values.streams.split(',').map(Number);
 const KV_RATES = [1000, 10_000, 30_000];
+const BLOCKS_PER_EVENT = [1, 4, 16, 64];
+const INDEX_STREAMS = 32;
+const INDEX_BLOCKS = 1_000_000;
 const TOKENS_PER_SECOND = 50;
 const WARM_UP_SECONDS = 2;
 const MODE_CONCURRENCY = 16;
@@ -187,6 +191,22 @@ if (parts.has('kv')) {
     'KV events: batches of one stored block (16 tokens), one stream',
     ['offered', 'real rate', 'sent', 'received', 'missed', 'dropped', 'CPU us/batch', '% of a core', 'loop p99 ms', 'RSS MB'],
     rows,
+  );
+}
+
+if (parts.has('index')) {
+  const results: (readonly [number, IndexFigures])[] = [];
+  for (const blocksPerEvent of BLOCKS_PER_EVENT) {
+    const figures: IndexFigures[] = [];
+    for (let round = 0; round < rounds; round += 1) figures.push(await measureIndex(blocksPerEvent, INDEX_STREAMS, INDEX_BLOCKS));
+    results.push([blocksPerEvent, medianOf(figures)]);
+  }
+  printTable(
+    `Block index: ${INDEX_BLOCKS.toLocaleString('en-US')} blocks of 16 tokens, ${INDEX_STREAMS} streams, one core (aims: 500,000 blocks/s indexed, under 600 MB, prefix under 1 ms)`,
+    ['blocks per event', 'decoded/s', 'decoded and indexed/s', 'held', 'RSS MB', 'at start', 'bytes/block', 'prefix 8k p50 ms', 'p99 ms', 'explain p50 ms', 'count tree ms'],
+    results.map(([blocksPerEvent, f]) => [
+      String(blocksPerEvent), f.decodedPerSecond, f.indexedPerSecond, f.held, f.rssBytes / 1e6, f.startRssBytes / 1e6, f.bytesPerBlock, f.prefixP50Ms, f.prefixP99Ms, f.explainP50Ms, f.countMs,
+    ]),
   );
 }
 

@@ -32,8 +32,8 @@ export interface LostRange {
   readonly to: number;
   /** Time of the last batch before; absent when there was none. */
   readonly sinceUnixMs?: number;
-  /** Time of the first batch after. */
-  readonly untilUnixMs: number;
+  /** Time of the first batch after; absent until there is one. */
+  readonly untilUnixMs?: number;
 }
 
 export interface PrefixMatch {

@@ -7,6 +7,9 @@ import type { LostRange } from './answers.ts';
 const MAX_RANGES = 64;
 
 export class Coverage {
+  /** The latest range has no batch after it yet. */
+  isOpen = false;
+
   #ranges: LostRange[] = [];
 
   get ranges(): readonly LostRange[] {
@@ -15,28 +18,21 @@ export class Coverage {
 
   lost(range: LostRange): void {
     this.#ranges.push(range);
-    if (this.#ranges.length <= MAX_RANGES) return;
+    if (range.untilUnixMs === undefined) this.isOpen = true;
     const [first, second, ...rest] = this.#ranges;
-    if (first === undefined || second === undefined) return;
-    this.#ranges = [{ ...second, from: first.from, epoch: first.epoch, cause: first.cause, ...sinceOf(first) }, ...rest];
+    if (this.#ranges.length <= MAX_RANGES || first === undefined || second === undefined) return;
+    const { sinceUnixMs: _, ...end } = second;
+    this.#ranges = [{ ...end, cause: first.cause, epoch: first.epoch, from: first.from, ...(first.sinceUnixMs !== undefined && { sinceUnixMs: first.sinceUnixMs }) }, ...rest];
   }
 
-  /** Batches `from` to `to` of a life of the engine came after all; in order, or what they say would not be the truth. */
-  filled(epoch: number, from: number, to: number): void {
-    this.#ranges = this.#ranges.flatMap((range) => {
-      if (range.epoch !== epoch || to < range.from || from > range.to) return [range];
-      const left = from > range.from ? [{ ...range, to: from - 1 }] : [];
-      const right = to < range.to ? [{ ...range, from: to + 1 }] : [];
-      return [...left, ...right];
-    });
+  /** A batch came: what is lost is lost before it. */
+  close(atUnixMs: number): void {
+    this.isOpen = false;
+    this.#ranges = this.#ranges.map((range) => (range.untilUnixMs === undefined ? { ...range, untilUnixMs: atUnixMs } : range));
   }
 
   /** The latest range lost after `sinceUnixMs` and before `untilUnixMs`. */
   between(sinceUnixMs: number, untilUnixMs: number): LostRange | undefined {
-    return this.#ranges.findLast((range) => range.untilUnixMs > sinceUnixMs && (range.sinceUnixMs ?? Number.NEGATIVE_INFINITY) <= untilUnixMs);
+    return this.#ranges.findLast((range) => (range.untilUnixMs ?? Number.POSITIVE_INFINITY) > sinceUnixMs && (range.sinceUnixMs ?? Number.NEGATIVE_INFINITY) <= untilUnixMs);
   }
-}
-
-function sinceOf({ sinceUnixMs }: LostRange): { readonly sinceUnixMs?: number } {
-  return sinceUnixMs === undefined ? {} : { sinceUnixMs };
 }

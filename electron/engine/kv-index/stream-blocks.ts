@@ -38,8 +38,6 @@ export interface BlockSink {
   restart(atUnixMs: number): void;
   /** Batches are missing, or were sent before the stream was watched. */
   lost(range: LostRange): void;
-  /** Missing batches came after all, and were applied in their place. */
-  filled(epoch: number, from: number, to: number): void;
   /** The stream is watched no more: what it holds from now on is unknown. */
   detach(atUnixMs: number): void;
 }
@@ -83,6 +81,7 @@ export class StreamBlocks implements BlockSink {
   }
 
   apply(event: KvEvent, context: EventContext): void {
+    if (this.coverage.isOpen) this.coverage.close(context.atUnixMs);
     switch (event.kind) {
       case 'stored': this.#stored(event, context); break;
       case 'removed': this.#removed(event, context); break;
@@ -98,10 +97,6 @@ export class StreamBlocks implements BlockSink {
 
   lost(range: LostRange): void {
     this.coverage.lost(range);
-  }
-
-  filled(epoch: number, from: number, to: number): void {
-    this.coverage.filled(epoch, from, to);
   }
 
   detach(atUnixMs: number): void {

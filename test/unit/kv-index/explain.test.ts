@@ -142,13 +142,10 @@ describe('explain', () => {
     expect(verdicts(ask())).toMatchObject([
       [0, 2, { kind: 'hit', lost: { from: 5, to: 7 } }], [2, 3, { kind: 'unknown', reason: 'lost', alsoOn: ['p1/0'] }], [3, 5, { kind: 'unknown', reason: 'lost', lost: { from: 5, to: 7 } }], [5, 6, {}],
     ]);
-    p0.filled(1, 5, 6);
-    expect(verdicts(ask())[2]).toMatchObject([3, 5, { kind: 'unknown', lost: { from: 7, to: 7 } }]);
-    p0.filled(1, 7, 7);
-    expect(verdicts(ask())[2]).toMatchObject([3, 5, { kind: 'never_stored' }]);
     p0.lost(gap(9, 9, 30));
     p0.restart(40);
     expect(verdicts(ask()).map(([, , { kind }]) => kind)).toEqual(['reset', 'elsewhere', 'never_stored', 'partial_block']);
+    expect(verdicts(ask(at(35))).map(([, , { kind }]) => kind)).toEqual(['hit', 'unknown', 'unknown', 'partial_block']);
   });
 
   it('does not know what the engine stored before pdscope attached', () => {
