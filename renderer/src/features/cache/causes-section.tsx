@@ -3,6 +3,7 @@ import type { ReactElement } from 'react';
 import type { MissCause, MissSummary } from '#shared/cache.ts';
 import { MISS_LOOK } from '../../blocks/miss-kinds.ts';
 import { MissSwatch } from '../../blocks/miss-pattern.tsx';
+import { visibleSpace } from '../../blocks/token-words.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useStreamTrust } from '../../blocks/use-trust.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
@@ -13,7 +14,6 @@ import { SectionHead } from '../../ui/section-head.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 import { ViewLink } from '../../ui/view-link.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
-import { visibleSpace } from '../../blocks/token-words.ts';
 import classes from './cache.module.css';
 
 const REFRESH_MS = 4000;
@@ -45,9 +45,11 @@ function Causes({ summary, windowMin }: { readonly summary: MissSummary; readonl
         <StatTile label="requests explained" value={formatInteger(requests)} rest={skipped === 0 ? undefined : `+ ${formatInteger(skipped)} not`} title={`Requests of the last ${windowMin} minutes whose prompt was compared with the index`} />
         <StatTile label="prompt tokens" value={formatCompact(promptTokens)} title={formatInteger(promptTokens)} />
         <StatTile label="missed tokens" value={formatCompact(missedTokens)} rest={promptTokens === 0 ? undefined : `${formatPercent(missedTokens / promptTokens)} % of the prompts`} title={formatInteger(missedTokens)} />
-        <StatTile label="confidence" value={undefined} rest={<TrustMark trust={trust} />} title="Lowest of the streams that this rests on" />
       </StatStrip>
-      <SectionHead title="Causes, by missed tokens" />
+      <SectionHead title="Causes, by missed tokens">
+        <TrustMark trust={trust} isLong />
+        <span className={classes.dim}>lowest of the streams that this rests on</span>
+      </SectionHead>
       {causes.length === 0 ? <p className={classes.quiet}>{requests === 0 ? 'No request could be explained.' : 'Nothing was missed.'}</p> : (
         <ol className={classes.causes}>{causes.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>
       )}

@@ -7,18 +7,20 @@ import { formatCount } from '../../ui/format.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 
 export interface NoCacheProps {
-  /** Blocks that are resident and whose tokens are not known. */
+  /** Blocks that are resident and whose tokens are not known. Default: all that the streams count as resident. */
   readonly unplaced?: number;
 }
 
 /** No stream, none connected, nothing stored yet, or nothing whose tokens are known. */
-export function NoCache({ unplaced = 0 }: NoCacheProps): ReactElement {
+export function NoCache({ unplaced: counted }: NoCacheProps): ReactElement {
   const [, setUrl] = useUrlState();
-  const { streams, connected, late } = useEngineSelector((engine) => ({
+  const { streams, connected, late, resident } = useEngineSelector((engine) => ({
     streams: engine?.streams.length ?? 0,
     connected: engine?.streams.filter(({ state }) => state === 'live' || state === 'silent').length ?? 0,
+    resident: engine?.streams.reduce((sum, stream) => sum + stream.resident.reduce((all, { blocks }) => all + blocks, 0), 0) ?? 0,
     late: engine?.streams.filter(({ sawStart, state }) => state === 'live' && !sawStart).length ?? 0,
   }));
+  const unplaced = counted ?? resident;
   if (streams === 0) {
     return (
       <EmptyState title="No KV-event stream" text="Blocks are known from KV-cache events, and no instance publishes them to pdscope. Start vLLM with --kv-events-config and give the endpoint with the instance.">

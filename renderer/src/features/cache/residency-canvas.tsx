@@ -48,12 +48,12 @@ export const ResidencyCanvas = memo(function ResidencyCanvas({ row, layout, scal
       context.strokeRect(x + 0.5, y + 0.5, CELL_PX - 1, CELL_PX - 1);
     }
     if (picked === undefined) return;
-    context.strokeStyle = color('--pd-text');
+    context.strokeStyle = color('--pd-warning');
     context.lineWidth = 2;
     row.node.slice(0, count).forEach((node, index) => {
       if (node !== picked) return;
       const { x, y } = cellOrigin(index, columns);
-      context.strokeRect(x, y, CELL_PX, CELL_PX);
+      context.strokeRect(x + 1, y + 1, CELL_PX - 2, CELL_PX - 2);
     });
     // `theme` is what the colours above are read for.
     // oxlint-disable-next-line react/exhaustive-deps, react/exhaustive-effect-dependencies

@@ -44,7 +44,12 @@ export function cellAt(x: number, y: number, { columns, count }: { readonly colu
   return index < count ? index : undefined;
 }
 
-/** Cells that the engine's whole capacity would take at this row's scale, no more than `most`; undefined when it did not say. */
+/**
+ * Cells that the engine's whole capacity takes at this row's scale. Undefined when the engine did not say, or when they
+ * are more than `most`: free cells cut short would make a half-empty cache look full.
+ */
 export function capacityCells(row: { readonly capacityBlocks?: number; readonly blocksPerCell: number }, most: number): number | undefined {
-  return row.capacityBlocks === undefined ? undefined : Math.min(most, Math.ceil(row.capacityBlocks / Math.max(1, row.blocksPerCell)));
+  if (row.capacityBlocks === undefined) return undefined;
+  const cells = Math.ceil(row.capacityBlocks / Math.max(1, row.blocksPerCell));
+  return cells > most ? undefined : cells;
 }

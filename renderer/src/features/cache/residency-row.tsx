@@ -1,7 +1,8 @@
 import type { ReactElement } from 'react';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
-import { formatInteger, formatPercent } from '../../ui/format.ts';
+import { formatInteger } from '../../ui/format.ts';
+import { Meter } from '../../ui/meter.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { ResidencyCanvas, type ResidencyCanvasProps } from './residency-canvas.tsx';
 import classes from './cache.module.css';
@@ -19,9 +20,9 @@ export function ResidencyRowView(props: ResidencyCanvasProps): ReactElement {
       </div>
       {row.blocks === 0 ? <span className={classes.dim}>no placed block</span> : <ResidencyCanvas {...props} />}
       <div className={classes.mapFacts}>
-        <span>
-          {formatInteger(row.blocks)}
-          {row.capacityBlocks !== undefined && <span className={classes.dim}> of {formatInteger(row.capacityBlocks)}{full !== undefined && ` (${formatPercent(full)} %)`}</span>}
+        <span className={classes.mapFull}>
+          <span>{formatInteger(row.blocks)}{row.capacityBlocks !== undefined && <span className={classes.dim}> of {formatInteger(row.capacityBlocks)}</span>}</span>
+          {full !== undefined && <Meter share={full} label={`Placed blocks of ${row.instanceName}, of its capacity`} />}
         </span>
         <span className={classes.mapTrust}>
           {row.unplaced > 0 && <span className={classes.warning} title="Resident, tokens not known">▲ {formatInteger(row.unplaced)} unplaced</span>}

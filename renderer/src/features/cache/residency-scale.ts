@@ -25,7 +25,7 @@ const step = (label: string, from: number, ramp: number): Step => ({ label, from
 export const SCALES: Readonly<Record<Colouring, Scale>> = {
   age: {
     title: 'time since the block was stored',
-    steps: [step('< 10 s', 0, 6), step('10 s', 10, 5), step('1 min', 60, 4), step('5 min', 300, 3), step('15 min', 900, 2), step('≥ 1 h', 3600, 1)],
+    steps: [step('< 10 s', 0, 6), step('< 1 min', 10, 5), step('< 5 min', 60, 4), step('< 15 min', 300, 3), step('< 1 h', 900, 2), step('≥ 1 h', 3600, 1)],
     values: (row) => row.ageS,
   },
   reuse: {

@@ -12,7 +12,7 @@ import { SectionHead } from '../../ui/section-head.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { cellWords } from './cell-words.ts';
 import { NoCache } from './no-cache.tsx';
-import { mapLayout } from './residency-layout.ts';
+import { capacityCells, mapLayout } from './residency-layout.ts';
 import { ResidencyRowView } from './residency-row.tsx';
 import { COLOURINGS, SCALES, colouringOf, type Scale } from './residency-scale.ts';
 import { ResidencyTable } from './residency-table.tsx';
@@ -60,7 +60,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
               {formatCount(placed, 'block')} placed{unplaced > 0 && <span className={classes.warning} title="Resident, but their tokens are not known: late attach, placeholder or lost parent. They are counted, not drawn."> · ▲ {formatCount(unplaced, 'block')} unplaced</span>}
             </span>
           </SectionHead>
-          <Legend scale={scale} />
+          <Legend scale={scale} hasFree={!isTable && rows.some((row) => (capacityCells(row, layout.cells) ?? 0) > row.node.length)} />
           {isTable ? <ResidencyTable rows={rows} scale={scale} onPick={pick} /> : (
             <>
               <p className={classes.reading} aria-hidden="true">
@@ -87,7 +87,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
   );
 }
 
-function Legend({ scale }: { readonly scale: Scale }): ReactElement {
+function Legend({ scale, hasFree }: { readonly scale: Scale; readonly hasFree: boolean }): ReactElement {
   return (
     <ul className={classes.scale} aria-label={`Colours: ${scale.title}`}>
       <li className={classes.dim}>{scale.title}</li>
@@ -97,7 +97,7 @@ function Legend({ scale }: { readonly scale: Scale }): ReactElement {
           {label}
         </li>
       ))}
-      <li><span className={classes.scaleSwatch} data-free aria-hidden="true" />free</li>
+      {hasFree && <li><span className={classes.scaleSwatch} data-free aria-hidden="true" />free</li>}
     </ul>
   );
 }

@@ -74,10 +74,10 @@ function CellList({ row, onPick }: { readonly row: ResidencyRow; readonly onPick
           const age = row.ageS[index];
           return (
             <li key={index} className={classes.cellLine} style={{ transform: `translateY(${start}px)` }}>
-              <span>block {cellBlocks(row, index)}</span>
+              <span>{row.blocksPerCell > 1 ? 'blocks' : 'block'} {cellBlocks(row, index)}</span>
               <span>{age === undefined ? '—' : `stored ${formatDuration(age * 1000)} ago`}</span>
               <span>reused {meanWords(row.reuse[index])}×</span>
-              <span>{meanWords(row.holders[index])} holding</span>
+              <span>held by {meanWords(row.holders[index])}</span>
               {typeof node === 'number' ? <button type="button" className={classes.link} onClick={() => onPick(index)}>open block</button> : <span className={classes.dim}>content not known</span>}
             </li>
           );

@@ -31,7 +31,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
       </EmptyState>
     );
   }
-  const lines = value.matches.map((node, index): TreeLine => ({ kind: 'node', key: `s${node.node}`, node: { ...node, children: 0 }, level: 1, isOpen: false, parent: -1, place: index + 1, siblings: value.matches.length }));
+  const lines = value.matches.map((node, index): TreeLine => ({ kind: 'node', key: `s${node.node}`, node, level: 1, isOpen: false, parent: -1, place: index + 1, siblings: value.matches.length }));
   return (
     <>
       <p className={classes.reading}>
@@ -39,7 +39,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
         {error !== undefined && <span className={classes.warning}> · ▲ shown as last seen: {error.message}</span>}
       </p>
       <TreeHead />
-      <TreeList label="Matching runs" lines={lines} widest={Math.max(1, ...value.matches.map(wholeOf))} nowUnixMs={nowUnixMs} picked={picked} onShow={onShow} onToggle={() => undefined} />
+      <TreeList label="Matching runs" lines={lines} widest={Math.max(1, ...value.matches.map(wholeOf))} nowUnixMs={nowUnixMs} picked={picked} isFlat onShow={onShow} onToggle={() => undefined} />
     </>
   );
 }

@@ -24,7 +24,7 @@ export function StormTimeline({ storms, fromUnixMs, toUnixMs }: { readonly storm
           </g>
         ))}
         {bars.map((bar) => (
-          <rect key={`${bar.lane}-${bar.x}`} x={NAME_PX + bar.x} y={bar.lane * LANE_PX + 3} width={bar.width} height={LANE_PX - 7} className={classes.stormBar}>
+          <rect key={`${bar.storm.stream} ${bar.storm.fromUnixMs}`} x={NAME_PX + bar.x} y={bar.lane * LANE_PX + 3} width={bar.width} height={LANE_PX - 7} className={classes.stormBar}>
             <title>{`${formatInteger(bar.storm.blocks)} blocks, ${formatClock(bar.storm.fromUnixMs)} to ${formatClock(bar.storm.toUnixMs)}`}</title>
           </rect>
         ))}

@@ -65,7 +65,7 @@ function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStor
           <thead>
             <tr>
               <th scope="col">stream</th><th scope="col">from</th><th scope="col">to</th><th scope="col" data-align="end" title="Evicted and stored again within the limit">blocks</th>
-              <th scope="col" data-align="end" title="Least time between eviction and store">shortest</th><th scope="col" data-align="end">median</th><th scope="col">confidence</th><th scope="col">blocks</th>
+              <th scope="col" data-align="end" title="Least time between eviction and store">shortest</th><th scope="col" data-align="end">median</th><th scope="col">confidence</th><th scope="col">which</th>
             </tr>
           </thead>
           <tbody>

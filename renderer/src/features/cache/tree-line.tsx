@@ -47,7 +47,7 @@ export function TreeRun({ node, nowUnixMs, widest, level, disclosure, onToggle }
       <span className={classes.treeNumber}>{formatCompact(node.runBlocks)}<span className={classes.dim}> / {formatCompact(whole)}</span></span>
       <span className={classes.treeNumber} title="Stores and announcements beyond the first">{formatCompact(node.reuse)}×</span>
       <span className={classes.treeNumber} data-dim title={`Last stored ${formatDateTime(node.lastStoredAtUnixMs)}`}>{formatAgo(nowUnixMs - node.lastStoredAtUnixMs)}</span>
-      <span className={classes.treeNumber} data-dim>{node.children === 0 ? 'leaf' : formatCount(node.children, 'branch', 'branches')}</span>
+      <span className={classes.treeNumber} data-dim title={node.children === 0 ? 'Nothing stored after it' : formatCount(node.children, 'branch', 'branches')}>{node.children === 0 ? 'leaf' : formatCompact(node.children)}</span>
       <span className={classes.treeHolders}><HolderList holders={node.holders} most={4} /></span>
     </>
   );
@@ -62,7 +62,7 @@ export function TreeHead(): ReactElement {
       <span data-align="end" title="Blocks of the run / with all below it">blocks / whole</span>
       <span data-align="end">reused</span>
       <span data-align="end">last stored</span>
-      <span data-align="end">below</span>
+      <span data-align="end" title="Ways in which it goes on">branches</span>
       <span>held by</span>
     </div>
   );

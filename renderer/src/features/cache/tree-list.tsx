@@ -13,12 +13,14 @@ export interface TreeListProps {
   readonly nowUnixMs: number;
   /** Node of the picked block. */
   readonly picked: number | undefined;
+  /** Lines without a hierarchy: nothing opens. Default false. */
+  readonly isFlat?: boolean;
   readonly onShow: (node: number) => void;
   readonly onToggle: (node: number, isOpen: boolean) => void;
 }
 
 /** The tree, virtual: arrows move, right and left open and close, Enter shows the block. */
-export function TreeList({ label, lines, widest, nowUnixMs, picked, onShow, onToggle }: TreeListProps): ReactElement {
+export function TreeList({ label, lines, widest, nowUnixMs, picked, isFlat = false, onShow, onToggle }: TreeListProps): ReactElement {
   const idPrefix = useId();
   const scroller = useRef<HTMLDivElement>(null);
   const [activeKey, setActiveKey] = useState('');
@@ -72,7 +74,7 @@ export function TreeList({ label, lines, widest, nowUnixMs, picked, onShow, onTo
               aria-posinset={line.place}
               aria-setsize={line.siblings}
               aria-selected={node.node === picked}
-              {...(node.children > 0 && { 'aria-expanded': line.isOpen })}
+              {...(node.children > 0 && !isFlat && { 'aria-expanded': line.isOpen })}
               data-active={index === active || undefined}
               data-node={node.node}
               className={classes.treeLine}
@@ -87,7 +89,7 @@ export function TreeList({ label, lines, widest, nowUnixMs, picked, onShow, onTo
                 nowUnixMs={nowUnixMs}
                 widest={widest}
                 level={line.level}
-                disclosure={node.children === 0 ? 'none' : line.isOpen ? 'open' : 'closed'}
+                disclosure={node.children === 0 || isFlat ? 'none' : line.isOpen ? 'open' : 'closed'}
                 onToggle={() => onToggle(node.node, !line.isOpen)}
               />
             </div>

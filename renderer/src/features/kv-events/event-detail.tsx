@@ -13,11 +13,12 @@ export interface EventDetailProps {
   /** The engine no longer keeps it. */
   readonly isGone: boolean;
   readonly onFilter: (filter: string) => void;
+  readonly onBlock: () => void;
   readonly onResident: (hash: string) => void;
 }
 
 /** Everything recorded about one event. */
-export function EventDetail({ row, isGone, onFilter, onResident }: EventDetailProps): ReactElement {
+export function EventDetail({ row, isGone, onFilter, onBlock, onResident }: EventDetailProps): ReactElement {
   const [first] = row.hashes;
   const lagMs = row.engineTsUnixMs === undefined ? undefined : row.receivedAtUnixMs - row.engineTsUnixMs;
   return (
@@ -28,6 +29,7 @@ export function EventDetail({ row, isGone, onFilter, onResident }: EventDetailPr
         </h2>
         {first !== undefined && (
           <>
+            <Button onClick={onBlock}>Block detail</Button>
             <Button onClick={() => onFilter(`hash:${first}`)}>Events of this block</Button>
             <Button onClick={() => onResident(first)}>Who holds it</Button>
           </>

@@ -47,7 +47,7 @@ export function kvColumns(roleOf: (instance: InstanceId) => Role | undefined): r
 /** Gaps, restarts and errors run across the row. */
 export function kvNote(row: KvRow): RowNote | undefined {
   if (!isNoteKind(row.kind)) return undefined;
-  return { fromColumn: 'seq', content: noteWords(row), tone: row.kind === 'error' ? 'error' : 'warning' };
+  return { fromColumn: 'seq', content: noteWords(row), tone: row.kind === 'error' ? 'error' : row.kind === 'filled' ? 'quiet' : 'warning' };
 }
 
 function Time({ row }: { readonly row: KvRow }): ReactElement {

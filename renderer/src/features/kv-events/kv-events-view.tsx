@@ -21,7 +21,9 @@ import { findByOrder } from '../../table/ordered-rows.ts';
 import { PauseButton } from '../../table/pause-button.tsx';
 import { useTableCommands } from '../../table/table-commands.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
+import { BlockTab } from './block-tab.tsx';
 import { EventDetail } from './event-detail.tsx';
+import { FramesTab } from './frames-tab.tsx';
 import { kvColumns, kvNote } from './kv-columns.tsx';
 import { NoEvents } from './no-events.tsx';
 import { ResidentPane } from './resident-pane.tsx';
@@ -32,7 +34,9 @@ import classes from './kv-events.module.css';
 
 /** A fifth of the engine's default ring: what a person scrolls through; the filter looks at all of it. */
 const ROW_LIMIT = 10_000;
-const READY_MADE = ['type:gap,restart,error', 'type:removed', 'type:stored medium:cpu', 'blocks>8', 'lora:*'];
+const READY_MADE = ['type:gap,lost,restart,error', 'type:removed', 'type:stored medium:cpu', 'blocks>8', 'lora:*'];
+
+const PANE_TABS = ['event', 'block', 'frames', 'resident'] as const;
 
 const getId = (row: KvRow): string => String(row.n);
 const getOrder = (row: KvRow): number => row.n;
@@ -54,7 +58,7 @@ export function KvEventsView(): ReactElement {
     return compiled.ok && url.highlight !== '' ? compiled.matches : undefined;
   }, [url.highlight]);
 
-  const select = useCallback((selection: string) => setUrl(selection === '' ? { selection } : { selection, tab: '' }), [setUrl]);
+  const select = useCallback((selection: string) => setUrl(selection !== '' && url.tab === 'resident' ? { selection, tab: '' } : { selection }), [setUrl, url.tab]);
   const filterBy = useCallback((filter: string) => setUrl({ filter }), [setUrl]);
   const focusDetail = useCallback(() => detail.current?.focus(), []);
   const togglePause = (): void => setPaused((before) => !before);
@@ -93,28 +97,37 @@ export function KvEventsView(): ReactElement {
     </>
   );
 
-  const tab = url.tab === 'resident' || url.selection === '' ? 'resident' : 'event';
+  const tab = url.selection === '' ? 'resident' : (PANE_TABS.find((one) => one === url.tab) ?? 'event');
   const pane = (
     <section ref={detail} className={classes.pane} aria-label="Event and resident blocks" tabIndex={-1}>
-      <Tabs value={tab} onChange={(next) => setUrl({ tab: next === 'resident' ? next : '' })} keepMounted={false} variant="pills" className={classes.tabs ?? ''}>
+      <Tabs value={tab} onChange={(next) => setUrl({ tab: next === null || next === 'event' ? '' : next })} keepMounted={false} variant="pills" className={classes.tabs ?? ''}>
         <Tabs.List className={classes.tabList ?? ''}>
           <Tabs.Tab value="event" disabled={url.selection === ''} className={classes.tab ?? ''}>Event</Tabs.Tab>
+          <Tabs.Tab value="block" disabled={url.selection === ''} className={classes.tab ?? ''}>Block</Tabs.Tab>
+          <Tabs.Tab value="frames" disabled={url.selection === ''} className={classes.tab ?? ''}>Raw frames</Tabs.Tab>
           <Tabs.Tab value="resident" className={classes.tab ?? ''}>Resident blocks</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="event" className={classes.panel ?? ''} tabIndex={0}>
           {selected === undefined ? (
-            <p className={classes.missing}>Event {url.selection} is not in the list: filtered out, or no longer kept.</p>
+            <NotListed selection={url.selection} />
           ) : (
             <EventDetail
               row={selected.row}
               isGone={selected.isGone}
               onFilter={filterBy}
+              onBlock={() => setUrl({ tab: 'block' })}
               onResident={(hash) => {
                 setResident({ stream: '', medium: '', hash });
                 setUrl({ tab: 'resident' });
               }}
             />
           )}
+        </Tabs.Panel>
+        <Tabs.Panel value="block" className={classes.panel ?? ''} tabIndex={0}>
+          {selected === undefined ? <NotListed selection={url.selection} /> : <BlockTab key={selected.row.n} row={selected.row} />}
+        </Tabs.Panel>
+        <Tabs.Panel value="frames" className={classes.panel ?? ''} tabIndex={0}>
+          {/^\d+$/u.test(url.selection) && <FramesTab n={Number(url.selection)} />}
         </Tabs.Panel>
         <Tabs.Panel value="resident" className={classes.panel ?? ''} tabIndex={0}>
           <ResidentPane query={resident} onQuery={setResident} />
@@ -153,6 +166,10 @@ export function KvEventsView(): ReactElement {
       <SplitView id="kv-events" list={list} detail={pane} listPercent={66} />
     </>
   );
+}
+
+function NotListed({ selection }: { readonly selection: string }): ReactElement {
+  return <p className={classes.missing}>Event {selection} is not in the list: filtered out, or no longer kept.</p>;
 }
 
 /** Columns that know the roles; they change only when the fleet does. */

@@ -1,27 +1,41 @@
 import { useLocalStorage } from '@mantine/hooks';
-import type { ReactElement } from 'react';
+import { useState, type ReactElement } from 'react';
 import type { KvStreamView, ResidentCount } from '#shared/kv.ts';
+import type { Role } from '#shared/vocabulary.ts';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { streamName, trustOfStreams } from '../../blocks/trust.ts';
 import { useEngineState } from '../../stores/engine-context.tsx';
-import { formatBytes, formatCompact, formatCount, formatDuration, formatInteger, formatRate } from '../../ui/format.ts';
+import { ROLE_COLOR } from '../../theme/palette.ts';
+import { ABSENT, formatBytes, formatCompact, formatCount, formatDuration, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
+import { Sparkline } from '../../ui/sparkline.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
-import { streamHealth } from './kv-words.ts';
+import { coverageWords, gapWords, replayHealth, streamHealth } from './kv-words.ts';
+import { MOST_SAMPLES, NO_HISTORY, sampleRates } from './rate-history.ts';
 import classes from './kv-events.module.css';
 
-/** One line per KV-event stream: is it alive, and can it be believed. */
+/** One line per KV-event stream: is it alive, what does it carry, and can it be believed. */
 export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => void }): ReactElement | undefined {
   const engine = useEngineState();
   const [isOpen, setOpen] = useLocalStorage({ key: 'pdscope.kv.streams', defaultValue: true, getInitialValueInEffect: false });
-  if (engine === undefined || engine.streams.length === 0) return undefined;
+  const [history, setHistory] = useState(NO_HISTORY);
+  const streams = engine?.streams ?? [];
+  const sampled = engine === undefined ? history : sampleRates(history, streams, engine.nowUnixMs);
+  if (sampled !== history) setHistory(sampled);
+  if (engine === undefined || streams.length === 0) return undefined;
   const roles = new Map(engine.instances.map((instance) => [instance.id, instance.role]));
-  const gaps = engine.streams.reduce((sum, stream) => sum + stream.gaps, 0);
-  const live = engine.streams.filter((stream) => stream.state === 'live').length;
+  const sum = (value: (stream: KvStreamView) => number | undefined): number => streams.reduce((total, stream) => total + (value(stream) ?? 0), 0);
+  const gaps = sum((stream) => stream.gaps);
+  const lost = sum((stream) => stream.missedLost);
+  const filled = sum((stream) => stream.gapsFilled);
+  const live = streams.filter((stream) => stream.state === 'live').length;
   return (
     <details className={classes.strip} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        streams: {live} of {engine.streams.length} live · {formatRate(engine.totals.kvEventsPerSecond)} events/s
-        {gaps > 0 && <span className={classes.warning}> · ▲ {formatCount(gaps, 'gap')}</span>}
+        streams: {live} of {streams.length} live · {formatRate(engine.totals.kvEventsPerSecond)} events/s
+        {gaps > 0 && <span className={gaps > filled ? classes.warning : undefined}> · {gaps > filled ? '▲ ' : ''}{formatCount(gaps, 'gap')}{filled > 0 && `, ${formatInteger(filled)} filled`}</span>}
+        {lost > 0 && <span className={classes.warning}> · ▲ {formatCount(lost, 'batch', 'batches')} lost</span>}
       </summary>
       <div className={classes.stripScroll} tabIndex={0} role="region" aria-label="KV-event streams">
         <table className={classes.streams}>
@@ -29,19 +43,23 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
             <tr>
               <th scope="col">stream</th>
               <th scope="col">state</th>
-              <th scope="col" title="How batches and hashes are encoded">encoding</th>
-              <th scope="col" data-align="end" title="Number of the last batch">last seq</th>
+              <th scope="col" data-align="end" title="How far cache numbers of this stream can be trusted">confidence</th>
               <th scope="col" data-align="end">events/s</th>
-              <th scope="col" data-align="end" title="Holes in the sequence, and the batches they missed">gaps (missed)</th>
+              <th scope="col" title="Events per second over the last two minutes, as this page saw them; each line on its own scale">2 min</th>
+              <th scope="col" data-align="end" title="Holes in the sequence: how many were found, how many of them a replay filled, and batches lost for good">gaps · filled · lost</th>
+              <th scope="col" title="The engine’s replay socket, which answers for batches that went missing">replay</th>
+              <th scope="col" data-align="end" title="Batches seen, of those that the engine published in its current life">coverage</th>
+              <th scope="col" data-align="end" title="Number of the last batch">last seq</th>
               <th scope="col" data-align="end" title="Lives of the engine: restarts + 1">epochs</th>
               <th scope="col" data-align="end" title="Receipt minus the publisher’s timestamp: two clocks, as good as their agreement">lag</th>
               <th scope="col" data-align="end" title="Dropped by pdscope’s own bounded queue, and messages that could not be decoded">dropped / bad</th>
+              <th scope="col" title="How batches and hashes are encoded">encoding</th>
               <th scope="col">resident blocks</th>
             </tr>
           </thead>
           <tbody>
-            {engine.streams.map((stream) => (
-              <StreamLine key={stream.id} stream={stream} role={roles.get(stream.instance)} onPick={onPick} />
+            {streams.map((stream) => (
+              <StreamLine key={stream.id} stream={stream} role={roles.get(stream.instance)} rates={sampled.byStream.get(stream.id) ?? []} onPick={onPick} />
             ))}
           </tbody>
         </table>
@@ -52,13 +70,18 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
 
 interface StreamLineProps {
   readonly stream: KvStreamView;
-  readonly role: Parameters<typeof InstanceName>[0]['role'] | undefined;
+  readonly role: Role | undefined;
+  readonly rates: readonly (number | undefined)[];
   readonly onPick: (stream: string) => void;
 }
 
-function StreamLine({ stream, role, onPick }: StreamLineProps): ReactElement {
+function StreamLine({ stream, role, rates, onPick }: StreamLineProps): ReactElement {
   const health = streamHealth(stream);
-  const name = `${stream.instanceName}/${stream.rank}`;
+  const replay = replayHealth(stream.replay);
+  const gap = gapWords(stream);
+  const name = streamName(stream);
+  // The newest sample is at the right end from the first one on: the line grows into the room, it is not stretched.
+  const padded = [...Array.from<undefined>({ length: MOST_SAMPLES - rates.length }), ...rates];
   return (
     <tr>
       <th scope="row">
@@ -67,17 +90,19 @@ function StreamLine({ stream, role, onPick }: StreamLineProps): ReactElement {
         </button>
       </th>
       <td><StateMark tone={health.tone} title={health.title}>{health.words}</StateMark></td>
-      <td className={classes.dim}>{stream.encoding === undefined ? '—' : `${stream.encoding}, ${stream.hashForm ?? 'no hash yet'}`}</td>
-      <td data-align="end" className={classes.mono}>{stream.lastSeq ?? '—'}</td>
+      <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
       <td data-align="end">{formatRate(stream.eventsPerSecond)}</td>
-      <td data-align="end" className={stream.gaps > 0 ? classes.warning : undefined}>
-        {stream.gaps > 0 ? `▲ ${formatInteger(stream.gaps)} (${formatInteger(stream.missedBatches)})` : '0'}
-      </td>
+      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, up to ${formatRate(Math.max(0, ...rates.map((rate) => rate ?? 0)))}`} /></td>
+      <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{gap.words}</td>
+      <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
+      <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
+      <td data-align="end" className={classes.mono}>{stream.lastSeq ?? ABSENT}</td>
       <td data-align="end" className={stream.epochs > 1 ? classes.warning : undefined}>{stream.epochs}</td>
       <td data-align="end"><Num value={stream.lagMs} format={formatDuration} /></td>
       <td data-align="end" className={stream.droppedMessages + stream.badMessages > 0 ? classes.warning : undefined} title={formatBytes(stream.bytes)}>
         {formatInteger(stream.droppedMessages)} / {formatInteger(stream.badMessages)}
       </td>
+      <td className={classes.dim}>{stream.encoding === undefined ? ABSENT : `${stream.encoding}, ${stream.hashForm ?? 'no hash yet'}`}</td>
       <td className={classes.dim}>{residentWords(stream.resident)}</td>
     </tr>
   );

@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import { cellBlocks, cellWords } from '../../../renderer/src/features/cache/cell-words.ts';
+import { differenceParts, joinSides, splitSides } from '../../../renderer/src/features/cache/difference-parts.ts';
+import { hitChartRows, hitRate, hitTableRows, seriesOf } from '../../../renderer/src/features/cache/hit-rows.ts';
+import { capacityCells, cellAt, cellOrigin, linesOf, mapLayout, PITCH_PX } from '../../../renderer/src/features/cache/residency-layout.ts';
+import { colouringOf, countSteps, SCALES, stepOf } from '../../../renderer/src/features/cache/residency-scale.ts';
+import { stormBars } from '../../../renderer/src/features/cache/storm-bars.ts';
+import { CACHE_NOW, sampleDifference, sampleHits, sampleResidencyRow, sampleStorms } from './sample-cache.ts';
+
+describe('hit rows', () => {
+  it('keeps sources apart, fleet and instances apart, and gaps as gaps', () => {
+    const hits = sampleHits();
+    const fleet = seriesOf(hits, '');
+    expect(fleet.map(({ source }) => source)).toEqual(['engine-local', 'engine-external', 'by-source', 'prefill-cached-tokens', 'decode-cached-tokens', 'index']);
+    expect(seriesOf(hits, 'p1').map(({ source }) => source)).toEqual(['engine-local', 'prefill-cached-tokens', 'index']);
+    const rows = hitChartRows(hits, fleet);
+    expect(rows).toHaveLength(60);
+    // The sample leaves three of seventeen steps without a question to the connector.
+    expect(rows.filter((row) => row['engine-external'] === undefined)).toHaveLength(12);
+    expect(rows.every((row) => (row['index'] ?? 0) > 40 && (row['index'] ?? 0) < 60)).toBe(true);
+  });
+
+  it('says nothing where nothing was asked', () => {
+    expect(hitRate({ hitTokens: 0, queryTokens: 0 })).toBeUndefined();
+    expect(hitRate(undefined)).toBeUndefined();
+    expect(hitRate({ hitTokens: 0, queryTokens: 8 })).toBe(0);
+    const table = hitTableRows(sampleHits());
+    expect(table.map(({ name }) => name)).toEqual(['fleet', 'D0', 'P0', 'P1']);
+    expect(table[3]?.cells['prefill-cached-tokens']).toBeUndefined();
+    expect(table[0]?.cells.index?.confidence?.value).toBe(0.864);
+  });
+});
+
+describe('residency layout', () => {
+  it('gives each stream the lines that fit, and asks for as many cells', () => {
+    expect(mapLayout({ widthPx: 704, heightPx: 620, streams: 5 })).toEqual({ columns: 88, lines: 14, cells: 88 * 14 });
+    expect(mapLayout({ widthPx: 704, heightPx: 620, streams: 100 })).toMatchObject({ lines: 2 });
+    expect(mapLayout({ widthPx: 0, heightPx: 0, streams: 0 })).toEqual({ columns: 8, lines: 2, cells: 16 });
+    expect(mapLayout({ widthPx: 9000, heightPx: 9000, streams: 1 }).cells).toBe(8192);
+  });
+
+  it('finds the cell under a point, and none beside the cells', () => {
+    const grid = { columns: 10, count: 25 };
+    for (const index of [0, 9, 10, 24]) {
+      const { x, y } = cellOrigin(index, grid.columns);
+      expect(cellAt(x + 3, y + 3, grid)).toBe(index);
+    }
+    expect(cellAt(5 * PITCH_PX, 2 * PITCH_PX, grid)).toBeUndefined();
+    expect(cellAt(10 * PITCH_PX, 0, grid)).toBeUndefined();
+    expect(cellAt(-1, 0, grid)).toBeUndefined();
+    expect(linesOf(25, 10)).toBe(3);
+    expect(linesOf(0, 10)).toBe(1);
+  });
+
+  it('draws free cells only when all of them fit', () => {
+    expect(capacityCells({ capacityBlocks: 100, blocksPerCell: 9 }, 20)).toBe(12);
+    expect(capacityCells({ capacityBlocks: 1000, blocksPerCell: 9 }, 20)).toBeUndefined();
+    expect(capacityCells({ blocksPerCell: 9 }, 20)).toBeUndefined();
+  });
+});
+
+describe('residency scale', () => {
+  it('puts a value into the last step that it reaches', () => {
+    expect(SCALES.age.steps[stepOf(SCALES.age, 9.9)]?.label).toBe('< 10 s');
+    expect(SCALES.age.steps[stepOf(SCALES.age, 3600)]?.label).toBe('≥ 1 h');
+    expect(SCALES.reuse.steps[stepOf(SCALES.reuse, 1.4)]?.label).toBe('once');
+    expect(SCALES.owners.steps[stepOf(SCALES.owners, 2)]?.label).toBe('2');
+    expect(colouringOf('owners')).toBe('owners');
+    expect(colouringOf('x')).toBe('age');
+  });
+
+  it('counts every cell once', () => {
+    const row = sampleResidencyRow('P0', 140, 2048);
+    for (const scale of Object.values(SCALES)) expect(countSteps(scale, row).reduce((sum, count) => sum + count, 0)).toBe(140);
+  });
+
+  it('reads a cell, and says when its figures are means', () => {
+    expect(cellWords(sampleResidencyRow('P0', 140, 2048), 0)).toMatch(/^P0\/0 block 1 of 140 · stored 2\u2009h ago · reused 40× · held by /);
+    const binned = sampleResidencyRow('P0', 100, 30);
+    expect(cellBlocks(binned, 0)).toBe('1–4');
+    expect(cellBlocks(binned, 24)).toBe('97–100');
+    expect(cellWords(binned, 24)).toContain('blocks 97–100 of 100');
+    expect(cellWords(binned, 24)).toContain('(mean)');
+  });
+});
+
+describe('difference parts', () => {
+  it('shares out all blocks', () => {
+    const parts = differenceParts(sampleDifference(), ['P', 'D']);
+    expect(parts.map(({ name }) => name)).toEqual(['on P only', 'on both', 'on D only']);
+    expect(parts.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 10);
+    expect(parts[1]?.share).toBeCloseTo(18_829 / 40_112, 10);
+  });
+
+  it('keeps both sides in one word of the link', () => {
+    expect(joinSides('', '')).toBe('');
+    expect(splitSides(joinSides('p0', ''))).toEqual(['p0', '']);
+    expect(splitSides(joinSides('', 'd1'))).toEqual(['', 'd1']);
+    expect(splitSides('')).toEqual(['', '']);
+  });
+});
+
+describe('storm bars', () => {
+  it('gives each stream a lane and cuts at the window', () => {
+    const { lanes, bars } = stormBars(sampleStorms(), { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220 });
+    expect(lanes.map(({ name }) => name)).toEqual(['P1/0', 'D0/0']);
+    expect(bars.map(({ lane, x, width }) => [lane, x, width])).toEqual([[0, 0, 11], [0, 130, 12], [1, 159, 3]]);
+  });
+});
