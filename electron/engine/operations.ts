@@ -90,7 +90,7 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'requests.clear': () => ({ cleared: telemetry.log.clear() }),
     'kv.blocks': (input) => kvEvents.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
-    'kv.frames': notYet,
+    'kv.frames': ({ n }) => kvEvents.frames(n),
     'cache.hits': notYet,
     'cache.residency': notYet,
     'cache.tree': notYet,

@@ -49,6 +49,8 @@ export interface BatchSink {
   /** Batches are gone for good. */
   onLost(gap: GapRange): void;
   onEvent(context: BatchContext, event: KvEvent): void;
+  /** A message is about to be taken, readable or not: what follows until the next one came in it. */
+  onMessage?(context: BatchContext, frames: readonly Uint8Array[]): void;
 }
 
 /** `left`: a duplicate, or not readable. */
@@ -110,7 +112,7 @@ export class BatchApplier {
       // A batch that waited for a replay is not late by that.
       this.lastTsReceivedAtUnixMs = arrival.receivedAtUnixMs;
     }
-    return this.#take(result, { epoch: this.tracker.epoch, ...told });
+    return this.#take(frames, result, { epoch: this.tracker.epoch, ...told });
   }
 
   /** Takes one message of a replay; it need not be asked for exactly. What lies before it and was not seen is lost. */
@@ -134,7 +136,7 @@ export class BatchApplier {
     }
     this.replayedBatches += 1;
     this.isLastReplayed = true;
-    return this.#take(result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
+    return this.#take(frames, result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
   }
 
   /** Lets go of batches of the current epoch that are next to come; counting them is for the caller. */
@@ -205,7 +207,8 @@ export class BatchApplier {
     this.#sink.onEpoch(change);
   }
 
-  #take(result: MessageResult, context: BatchContext): 'applied' | 'left' {
+  #take(frames: readonly Uint8Array[], result: MessageResult, context: BatchContext): 'applied' | 'left' {
+    this.#sink.onMessage?.(context, frames);
     if (!result.ok) {
       this.badMessages += 1;
       this.#sink.onNotice(context, { kind: 'error', note: `message not readable (${result.reason}): ${result.detail}` });

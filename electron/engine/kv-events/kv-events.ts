@@ -5,6 +5,7 @@
  * Gaps are filled from the engine's replay socket where one is configured (gap-filler.ts). The index by content and cache
  * analytics are left to what builds on this, as an observer (kv-observer.ts).
  */
+import type { RawFrames } from '#shared/cache.ts';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
@@ -16,10 +17,12 @@ import { BlockStore } from './block-store.ts';
 import { instanceConfidence } from './confidence.ts';
 import { DecodePump, type QueueLimit } from './decode-pump.ts';
 import { rankEndpoint } from './endpoints.ts';
+import { FrameRing, type FrameRingOptions } from './frame-ring.ts';
 import { IntakeTurn } from './intake-turn.ts';
 import type { KvObserver } from './kv-observer.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import { KvStream } from './kv-stream.ts';
+import { rawFrames } from './raw-frames.ts';
 import { queryResident } from './resident-query.ts';
 import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
@@ -35,6 +38,8 @@ export interface KvEventsOptions {
   readonly residentTokenBytes?: number;
   /** Messages waiting to be decoded, over all streams. Default 20,000 messages, 64 MiB. */
   readonly queueLimit?: QueueLimit;
+  /** Raw frames of recent messages. Default 16 MiB. */
+  readonly frames?: FrameRingOptions;
   readonly logger?: Logger;
   /** Longest wait for the next answer of an engine's replay socket, ms. Default 3000. */
   readonly replayTimeoutMs?: number;
@@ -57,6 +62,7 @@ export class KvEvents {
   readonly #options: KvEventsOptions;
   readonly #logger: Logger;
   readonly #rows: KvRowLog;
+  readonly #frames: FrameRing;
   readonly #store: BlockStore;
   readonly #pump: DecodePump;
   readonly #intake = new IntakeTurn();
@@ -77,6 +83,7 @@ export class KvEvents {
       dropped: () => this.#all().reduce((sum, stream) => sum + stream.dropped, this.#droppedBefore),
     });
     this.log = this.#rows;
+    this.#frames = new FrameRing(options.frames);
     this.#store = new BlockStore({ capacity: options.residentCapacity ?? 1_000_000, tokenBytes: options.residentTokenBytes ?? 128 * MIB });
     this.#pump = new DecodePump(options.queueLimit ?? { messages: 20_000, bytes: 64 * MIB });
   }
@@ -130,6 +137,7 @@ export class KvEvents {
       intake: this.#intake,
       replayTurn: this.#replayTurn,
       log: this.#rows,
+      frames: this.#frames,
       store: this.#store,
       ...(observer !== undefined && { observer }),
       onGap: (gap) => this.#options.onGap?.(id, gap),
@@ -174,6 +182,15 @@ export class KvEvents {
       throw new PdscopeError('kv_stream_unknown', `No KV event stream ${input.stream} is attached; it may have been removed.`);
     }
     return queryResident(streams, this.#store, input);
+  }
+
+  /**
+   * The message that a row came in.
+   * @throws PdscopeError `kv_row_not_kept`, `kv_row_without_message`, `kv_frames_evicted`.
+   */
+  frames(n: number): RawFrames {
+    const [row] = this.#rows.changedSince(n - 1);
+    return rawFrames(n, row?.n === n ? row : undefined, this.#frames);
   }
 
   /** Over all streams, last five seconds. */

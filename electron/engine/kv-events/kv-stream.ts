@@ -7,6 +7,7 @@ import type { BatchContext, BatchSink } from './batch-applier.ts';
 import type { BlockStore } from './block-store.ts';
 import { streamConfidence } from './confidence.ts';
 import type { SocketMode } from './endpoints.ts';
+import type { FrameRing } from './frame-ring.ts';
 import type { KvEvent } from './kv-event.ts';
 import type { KvObserver } from './kv-observer.ts';
 import type { KvRowLog } from './kv-row-log.ts';
@@ -29,6 +30,7 @@ export interface KvStreamOptions extends SharedIntake {
   /** For endpoints that we bind: shared with the other streams there. */
   readonly bindings: SharedBindings;
   readonly log: KvRowLog;
+  readonly frames: FrameRing;
   readonly store: BlockStore;
   readonly observer?: KvObserver;
   readonly onGap: (gap: GapRange) => void;
@@ -250,7 +252,7 @@ export class KvStream {
   }
 
   #sink(): Omit<BatchSink, 'onGap'> & { onGap(gap: GapRange): void } {
-    const { log, observer } = this.#options;
+    const { log, frames: ring, observer } = this.#options;
     const { identity } = this;
     return {
       onEpoch: (change) => {
@@ -266,6 +268,7 @@ export class KvStream {
       },
       onNotice: (context, notice) => log.append(rowSource(identity, context), notice),
       onEvent: (context, event) => this.#onEvent(context, event),
+      onMessage: ({ receivedAtUnixMs }, frames) => ring.add(log.lastChange() + 1, receivedAtUnixMs, frames),
     };
   }
 
