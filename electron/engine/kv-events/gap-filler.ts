@@ -260,10 +260,12 @@ export class GapFiller {
     if (outcome.status === 'aborted') return { kind: 'failed', messages, reason: `${endpoint} had not answered to the end after ${this.#limits.maxFillMs / 1000} s` };
     const isGone = anchor !== undefined && outcome.status === 'complete' && messages === 0;
     if (anchor !== undefined && (isOther || isGone)) {
-      const what = isGone ? `does not have batch ${anchor}` : `has another batch ${anchor}`;
       const broken = brokeAfter();
-      if (broken === undefined) return { kind: 'failed', messages, isForeign: true, reason: `${endpoint} ${what} that this stream sent: it answers for another engine` };
-      applier.restart(`after a new connection the engine ${what} of before`, Date.now());
+      if (broken === undefined) {
+        const what = isGone ? `does not have batch ${anchor} that` : `has another batch ${anchor} than`;
+        return { kind: 'failed', messages, isForeign: true, reason: `${endpoint} ${what} this stream sent: it answers for another engine` };
+      }
+      applier.restart(`after a new connection the engine ${isGone ? 'no longer has' : 'has another'} batch ${anchor}`, Date.now());
       this.#unconfirmed = 0;
       this.#staleUpTo = broken;
       return { kind: 'restarted' };

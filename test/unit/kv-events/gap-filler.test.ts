@@ -153,7 +153,7 @@ describe('GapFiller', () => {
     await rest();
     expect(epochs.map((epoch) => epoch.map(({ life, seq }) => `${life}.${seq}`))).toEqual([['1.0', '1.1', '1.2'], ['2.0', '2.1', '2.2', '2.3', '2.4', '2.5']]);
     expect(receiver.applier.tracker).toMatchObject({ gaps: 0, sawStart: true, epoch: 2 });
-    expect(notes[1]).toBe('restart: after a new connection the engine has another batch 2 of before: the engine started anew, its blocks are gone');
+    expect(notes[1]).toBe('restart: after a new connection the engine has another batch 2: the engine started anew, its blocks are gone');
   });
 
   it('finds a restart before the new life has sent anything', async () => {
@@ -196,7 +196,7 @@ describe('GapFiller', () => {
     network.deliver({ life: 7, seq: 3, ts: 5002 });
     await rest();
     expect(epochs).toEqual([[{ life: 7, seq: 1 }, { life: 7, seq: 3 }]]);
-    expect(receiver.filler?.view()).toMatchObject({ state: 'failed', reason: 'tcp://127.0.0.1:2 has another batch 1 that this stream sent: it answers for another engine' });
+    expect(receiver.filler?.view()).toMatchObject({ state: 'failed', reason: 'tcp://127.0.0.1:2 has another batch 1 than this stream sent: it answers for another engine' });
     expect(receiver.applier.tracker).toMatchObject({ epoch: 1, missedLost: 1 });
   });
 
