@@ -122,14 +122,16 @@ export class BlockGraph {
       return this.#findOrCreate(parent, probe);
     }
     if (nodes.isPlaced(known) || !nodes.isPlaced(parent)) return known;
+    const before = nodes.parentOf(known);
     const equal = nodes.findEqual(parent, known, this.#scratch);
-    if (equal !== 0) {
+    if (equal === 0) {
+      nodes.move(known, parent);
+      this.#markPlaced(known);
+    } else {
       this.#merge(known, equal);
-      return equal;
     }
-    nodes.move(known, parent);
-    this.#markPlaced(known);
-    return known;
+    this.#collect(before);
+    return equal === 0 ? known : equal;
   }
 
   /** Forgets a holding, live or not. */

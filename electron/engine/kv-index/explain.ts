@@ -15,7 +15,7 @@ import { nodeId } from './node-view.ts';
 import { blockSizeOf } from './prefix-query.ts';
 import { Prompt, type PromptKeys } from './prompt.ts';
 import type { Residency } from './residency.ts';
-import { displacerOf, holdersOf, NOW, standingOf, type Standing } from './standing.ts';
+import { displacerOf, holdersOf, NOW, standingOf, wasKnownAt, type Standing } from './standing.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 
 export interface ExplainOptions extends PromptKeys {
@@ -60,7 +60,7 @@ class Explainer {
     let parent = ROOT;
     for (let index = 0; index < blocks; index += 1) {
       const node = this.#prompt.childOf(parent, index);
-      if (node === 0) {
+      if (node === 0 || !this.#wasKnown(node)) {
         const verdict = this.#leaves(parent, index);
         while (this.#verdicts.length < blocks) this.#verdicts.push(verdict);
         break;
@@ -137,20 +137,14 @@ class Explainer {
   #leaves(parent: number, index: number): BlockVerdict {
     const other = this.#otherKey(parent, index);
     if (other !== undefined) return other;
-    const { nodes, holdings, residencies } = this.#graph;
-    const wasHere = (node: number): boolean => {
-      for (let slot = nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
-        if (residencies[holdings.residencyOf(slot)]?.streamNumber === this.#stream.number && holdings.hasHistory(slot)) return true;
-      }
-      return false;
-    };
+    const wasHere = (node: number): boolean => wasKnownAt(this.#graph, node, { atUnixMs: this.#at, stream: this.#stream.number });
     const near = (accept: (node: number) => boolean): Divergence | undefined => {
       const found = nearestChild(this.#graph, this.#prompt, { parent, index, accept });
       // A first block that shares nothing with any other is no near miss.
       return found?.position === 0 ? undefined : found;
     };
     const here = near(wasHere);
-    const nearest = here ?? near(() => true);
+    const nearest = here ?? near((node) => this.#wasKnown(node));
     const absent = this.#absent(0);
     if (absent.kind === 'unknown') return { ...absent, ...(nearest !== undefined && { nearest }) };
     if (here !== undefined) return { kind: 'diverges', divergence: here };
@@ -159,7 +153,7 @@ class Explainer {
 
   #otherKey(parent: number, index: number): BlockVerdict | undefined {
     const { nodes, extras } = this.#graph;
-    const candidates = nodes.findOtherKeys(parent, this.#prompt.probeAt(index), MAX_OTHER_KEYS);
+    const candidates = nodes.findOtherKeys(parent, this.#prompt.probeAt(index), MAX_OTHER_KEYS).filter((node) => this.#wasKnown(node));
     const ranked = candidates.toSorted((a, b) => this.#rank(b) - this.#rank(a));
     const [node] = ranked;
     if (node === undefined) return undefined;
@@ -167,6 +161,11 @@ class Explainer {
     const found = extras.read(nodes.extraOf(node));
     const parts = KEY_PARTS.filter((part) => JSON.stringify(expected[part]) !== JSON.stringify(found[part]));
     return { kind: 'other_key', parts, expected, found, node: nodeId(this.#graph, node), blocks: 1 + sameAfter(this.#prompt, node, index + 1) };
+  }
+
+  /** Not yet what was stored later only, such as the blocks that the prompt itself left behind. */
+  #wasKnown(node: number): boolean {
+    return wasKnownAt(this.#graph, node, { atUnixMs: this.#at });
   }
 
   /** Among blocks under other keys, those of the stream say most. */

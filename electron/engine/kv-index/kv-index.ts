@@ -8,9 +8,11 @@
  */
 import { PdscopeError } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
+import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { Explanation, IndexTotals, PrefixAnswer } from './answers.ts';
 import { BlockGraph } from './block-graph.ts';
+import { listBlocks } from './block-list.ts';
 import { explain, type ExplainOptions } from './explain.ts';
 import { queryPrefix, type PrefixOptions } from './prefix-query.ts';
 import { Returns } from './returns.ts';
@@ -93,13 +95,27 @@ export class KvIndex {
    * @throws PdscopeError `kv_stream_unknown` when the stream is not known.
    */
   explain(tokens: Uint32Array, stream: StreamId, options: ExplainOptions = {}): Explanation {
-    const blocks = this.#byId.get(stream);
-    if (blocks === undefined) throw new PdscopeError('kv_stream_unknown', `No KV event stream ${stream} is attached; it may have been removed.`);
+    const blocks = this.#need(stream);
     return explain(this.graph, blocks, { tokens, options, nameOf: (number) => this.#byNumber[number]?.identity.id });
+  }
+
+  /**
+   * Blocks held, newest first.
+   * @throws PdscopeError `kv_stream_unknown` when the named stream is not known.
+   */
+  blocks(input: ParsedOperationInput<'kv.blocks'>): ResidentPage {
+    if (input.stream !== undefined) this.#need(input.stream);
+    return listBlocks(this.graph, this.streams, input);
   }
 
   totals(): IndexTotals {
     const { nodes, holdings, evicted, forgotten, conflicts } = this.graph;
     return { held: holdings.live, nodes: nodes.size, unplacedNodes: nodes.unplaced, evicted, forgotten, conflicts, tokenBytes: nodes.tokenBytes };
+  }
+
+  #need(id: StreamId): StreamBlocks {
+    const stream = this.#byId.get(id);
+    if (stream === undefined) throw new PdscopeError('kv_stream_unknown', `No KV event stream ${id} is attached; it may have been removed.`);
+    return stream;
   }
 }

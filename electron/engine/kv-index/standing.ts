@@ -57,6 +57,22 @@ export function isHeldAt(graph: BlockGraph, slot: number, atUnixMs: number): boo
   return atUnixMs === NOW ? graph.holdings.isLive(slot) : slotStanding(graph, slot, atUnixMs).kind === 'held';
 }
 
+/**
+ * Whether a node was known at a time: somebody, or the stream given, had stored it by then, whether or not it was still
+ * there. A node whose own history is forgotten counts as known, as it is there for the sake of what follows it.
+ */
+export function wasKnownAt(graph: BlockGraph, node: number, { atUnixMs, stream }: { readonly atUnixMs: number; readonly stream?: number }): boolean {
+  const { nodes, holdings, residencies } = graph;
+  let isRemembered = false;
+  for (let slot = nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
+    if (!holdings.hasHistory(slot)) continue;
+    isRemembered = true;
+    if (stream !== undefined && residencies[holdings.residencyOf(slot)]?.streamNumber !== stream) continue;
+    if (atUnixMs === NOW || slotStanding(graph, slot, atUnixMs).kind !== 'never') return true;
+  }
+  return stream === undefined && !isRemembered;
+}
+
 /** What displaced the block of a holding. */
 export function displacerOf(graph: BlockGraph, slot: number): Displacer | undefined {
   const words = graph.holdings.displacerOf(slot);

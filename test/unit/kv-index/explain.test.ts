@@ -223,4 +223,21 @@ describe('missRanges', () => {
     p0.lost(gap(5, 7, 20));
     expect(missRanges(ask({}, tokens(9, 9, 9)), { holderOf })[0]).toMatchObject({ kind: 'unknown', gap: { stream: 'p0/0', fromSeq: 5, toSeq: 7 }, message: 'not known: batches 5 to 7 are missing' });
   });
+
+  it('looks at a prompt as it was before the prompt itself was stored: divergence, other key and news alike', () => {
+    const { p0, ask } = setUp();
+    p0.apply(stored([1, 2, 3], { tokens: [100, 101, 102, 55, 104, 105] }), at(10));
+    p0.apply(stored([11, 12, 13, 14, 15]), at(20));
+    expect(verdicts(ask(at(15)))[0]).toMatchObject([0, 1, { kind: 'hit' }]);
+    expect(verdicts(ask(at(15)))[1]).toMatchObject([1, 5, { kind: 'diverges', divergence: { position: 3, expected: [102, 103, 104, 105, 106, 107, 108, 109, 1], found: [102, 55, 104, 105] } }]);
+    expect(verdicts(ask(at(25)))[0]).toEqual([0, 5, { kind: 'hit', media: ['GPU'] }]);
+    const other = setUp();
+    other.p0.apply(stored([1, 2, 3, 4, 5], { extraKeys: [['s1'], undefined, undefined, undefined, undefined] as never }), at(10));
+    other.p0.apply(stored([11, 12, 13, 14, 15]), at(20));
+    expect(verdicts(other.ask(at(15)))[0]).toMatchObject([0, 5, { kind: 'other_key', parts: ['salt'], found: { salt: 's1' }, blocks: 5 }]);
+    const fresh = setUp();
+    fresh.p0.apply(stored([9], { tokens: [7, 7] }), at(5));
+    fresh.p0.apply(stored([11, 12, 13, 14, 15]), at(20));
+    expect(verdicts(fresh.ask(at(15)))[0]).toEqual([0, 5, { kind: 'never_stored' }]);
+  });
 });
