@@ -3,7 +3,7 @@
  * last ones (protocol facts: vllm/distributed/kv_events.py). Publishing never waits: libzmq drops for slow subscribers,
  * as it does for vLLM. Numbers start at 0 with each publisher.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { Publisher, Router } from 'zeromq';
 import { PdscopeError } from '#shared/errors.ts';
 import { encodeKvBatch, type KvEvent, type KvWireFormat } from './kv-event.ts';
@@ -14,6 +14,7 @@ const DEFAULT_BUFFER_STEPS = 10_000;
 const END_SEQ = Buffer.alloc(8, 0xff);
 const EMPTY = Buffer.alloc(0);
 const BIND_ATTEMPTS = 50;
+const REPLAYED_PER_TURN = 64;
 
 export interface KvPublisherOptions {
   /** Endpoint to bind, e.g. `tcp://127.0.0.1:5557`; port `*` for any. */
@@ -203,6 +204,9 @@ class ZmqKvPublisher implements KvPublisher {
       if (seq < start) continue;
       await router.send([client, EMPTY, ...(isBare ? [] : [this.#topic]), seqFrame(seq), payload]);
       this.counters.replayedBatches += 1;
+      // Sends resolve at once: a long buffer would keep everything else in this process waiting.
+      if (this.counters.replayedBatches % REPLAYED_PER_TURN === 0) await nextTurn();
+      if (this.#isClosed) return;
     }
     await router.send([client, EMPTY, ...(isBare ? [] : [EMPTY]), END_SEQ, EMPTY]);
   }
