@@ -29,6 +29,10 @@ export function TrustMark({ trust, isLong = false }: TrustMarkProps): ReactEleme
   return (
     <Tooltip
       events={{ hover: true, focus: true, touch: true }}
+      // Beside its mark, not at the end of the page: what belongs to a region is read with it.
+      withinPortal={false}
+      floatingStrategy="fixed"
+      className={classes.whyNot ?? ''}
       label={
         <>
           <div>{heading}</div>

@@ -46,13 +46,13 @@ function Frame({ frame }: { readonly frame: RawFrames['frames'][number] }): Reac
   return (
     <section aria-label={`${frame.name} frame`}>
       <div className={classes.head}>
-        <h3>{frame.name}</h3>
+        <h2>{frame.name}</h2>
         <span className={classes.dim}>
           {formatInteger(frame.bytes)} bytes{frame.bytes >= 1024 && ` (${formatBytes(frame.bytes)})`}
           {value !== undefined && ` · big-endian ${value}`}
         </span>
         {frame.isCut && <span className={classes.warning}>▲ cut after {formatInteger(frame.hex.length / 2)}</span>}
-        {frame.hex !== '' && <Button onClick={() => clipboard.copy(frame.hex)} aria-label={`Copy ${frame.name} frame as hex`}>{clipboard.copied ? 'copied' : 'copy hex'}</Button>}
+        {frame.hex !== '' && <Button onClick={() => clipboard.copy(frame.hex)} aria-label={`copy hex of the ${frame.name} frame`}>{clipboard.copied ? 'copied' : 'copy hex'}</Button>}
       </div>
       {frame.hex === '' ? <p className={classes.dim}>empty</p> : <pre className={classes.hex} tabIndex={0} aria-label={`${frame.name} frame: offset, hex, ASCII`}>{dump}</pre>}
     </section>
@@ -65,7 +65,7 @@ function Decoded({ text }: { readonly text: string | undefined }): ReactElement 
   return (
     <section aria-label="Decoded payload" className={classes.decoded}>
       <div className={classes.head}>
-        <h3>decoded</h3>
+        <h2>decoded</h2>
         <span className={classes.dim}>MessagePack as JSON, bytes as hex</span>
         {pretty !== undefined && <Button onClick={() => clipboard.copy(pretty)} aria-label="Copy the decoded payload">{clipboard.copied ? 'copied' : 'copy'}</Button>}
       </div>

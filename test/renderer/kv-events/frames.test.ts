@@ -1,0 +1,85 @@
+import { assert, jsonValue, property, uint8Array } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hexDump, hexLines, sequenceOf } from '../../../renderer/src/features/kv-events/hex-lines.ts';
+import { indentJson } from '../../../renderer/src/features/kv-events/indent-json.ts';
+import { coverageWords, gapWords, replayHealth } from '../../../renderer/src/features/kv-events/kv-words.ts';
+import { MOST_SAMPLES, NO_HISTORY, SAMPLE_MS, sampleRates } from '../../../renderer/src/features/kv-events/rate-history.ts';
+import { sampleInstance, sampleStream } from '../fixtures/sample-state.ts';
+
+describe('hex lines', () => {
+  it('writes offset, bytes and ASCII in straight columns', () => {
+    expect(hexDump('6b762d6576656e7473')).toBe(`00000000  6b 76 2d 65 76 65 6e 74  73${' '.repeat(7 * 3)}  kv-events`);
+    expect(hexLines('00ff'.repeat(9)).map(({ offset, ascii }) => [offset, ascii])).toEqual([['00000000', '.'.repeat(16)], ['00000010', '..']]);
+    expect(hexLines('')).toEqual([]);
+  });
+
+  it('loses no byte', () => {
+    assert(property(uint8Array(), (bytes) => {
+      const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+      expect(hexLines(hex).map((line) => line.hex.replaceAll(' ', '')).join('')).toBe(hex);
+    }));
+  });
+
+  it('reads a sequence frame without rounding, the end marker of a replay included', () => {
+    expect(sequenceOf('000000000000bbf0')).toBe('48112');
+    expect(sequenceOf('0020000000000001')).toBe('9007199254740993');
+    expect(sequenceOf('ffffffffffffffff')).toBe('-1');
+    expect(sequenceOf('00')).toBeUndefined();
+  });
+});
+
+describe('indentJson', () => {
+  it('keeps every digit of a hash, and flat lists on one line', () => {
+    expect(indentJson('[1.5,[["BlockStored",[11473219867613790209],null,[1,2,3]]]]')).toBe(
+      '[\n  1.5,\n  [\n    [\n      "BlockStored",\n      [11473219867613790209],\n      null,\n      [1, 2, 3]\n    ]\n  ]\n]',
+    );
+  });
+
+  it('changes nothing but white space', () => {
+    assert(property(jsonValue(), (value) => {
+      const text = JSON.stringify(value);
+      expect(JSON.parse(indentJson(text))).toEqual(JSON.parse(text));
+    }));
+  });
+
+  it('leaves text that was cut readable', () => {
+    expect(indentJson('["a",[1,2')).toBe('[\n  "a",\n  [\n    1,\n    2');
+    expect(indentJson('["a, [b')).toContain('"a, [b');
+  });
+});
+
+describe('rate history', () => {
+  const streams = (rate: number): Parameters<typeof sampleRates>[1] => [{ id: 'p0/0' as never, eventsPerSecond: rate }];
+  it('samples on its clock, breaks where nothing was seen, and stays small', () => {
+    const first = sampleRates(NO_HISTORY, streams(1), 100_000);
+    expect(sampleRates(first, streams(9), 100_000 + SAMPLE_MS - 1)).toBe(first);
+    const second = sampleRates(first, streams(2), 100_000 + SAMPLE_MS);
+    expect(second.byStream.get('p0/0')).toEqual([1, 2]);
+    const later = sampleRates(second, streams(3), 100_000 + 4 * SAMPLE_MS);
+    expect(later.byStream.get('p0/0')).toEqual([1, 2, undefined, undefined, 3]);
+    const muchLater = sampleRates(later, streams(4), 100_000 + 1e6);
+    expect(muchLater.byStream.get('p0/0')).toHaveLength(MOST_SAMPLES);
+    expect(sampleRates(muchLater, [], 100_000 + 2e6).byStream.size).toBe(0);
+  });
+});
+
+describe('gaps, replay and coverage', () => {
+  const stream = (part: Parameters<typeof sampleStream>[1]): ReturnType<typeof sampleStream> => sampleStream(sampleInstance({ name: 'P0', role: 'prefill' }), part);
+  it('warns for what is missing, and not for what a replay brought', () => {
+    expect(gapWords(stream({}))).toMatchObject({ words: '0', isWarning: false });
+    expect(gapWords(stream({ gaps: 3, missedBatches: 40 }))).toMatchObject({ words: '▲ 3 (40)', isWarning: true });
+    expect(gapWords(stream({ gaps: 3, missedBatches: 40, gapsFilled: 3, missedFilled: 40, missedLost: 0 }))).toMatchObject({ words: '3 · 3 · 0', isWarning: false });
+    expect(gapWords(stream({ gaps: 3, missedBatches: 40, gapsFilled: 1, missedFilled: 10, missedLost: 23 }))).toEqual({
+      words: '▲ 3 · 1 · 23', isWarning: true, title: '3 gaps missed 40 batches: 10 brought by replay, 23 lost for good, 7 being asked for',
+    });
+  });
+
+  it('says what the replay socket does', () => {
+    expect(replayHealth(undefined)).toBeUndefined();
+    expect(replayHealth({ state: 'none', asked: 0, failed: 0, batches: 0 })).toMatchObject({ words: 'none', tone: 'unknown' });
+    expect(replayHealth({ state: 'failed', reason: 'no answer within 2 s', asked: 3, failed: 3, batches: 0, layout: 'bare' })).toEqual({
+      tone: 'warning', words: 'failed', title: 'no answer within 2 s. 3 asked, 3 without a whole answer, 0 batches applied; replies without a topic frame',
+    });
+    expect(coverageWords({ applied: 310, unseen: 112, lost: 0, unreadable: 2 })).toContain('310 applied, 112 went by before the stream was joined, 0 lost in gaps, 2 unreadable');
+  });
+});
