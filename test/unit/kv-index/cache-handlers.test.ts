@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import type { KvStreamView } from '#shared/kv.ts';
+import { OPERATION_INPUTS } from '#shared/operations.ts';
+import { createCacheHandlers, type CacheHandlerOptions } from '#engine/kv-index/cache-handlers.ts';
+import { KvIndex } from '#engine/kv-index/kv-index.ts';
+import { identity, stored } from './events.ts';
+
+const [p0, d0, b0] = [identity('p0'), identity('d0'), identity('b0')];
+
+function view(id: typeof p0, confidence: number, weights: readonly number[]): KvStreamView {
+  const reasons = weights.map((weight) => ({ code: 'batches-lost', text: `lost ${weight}`, weight }));
+  return { id: id.id, instance: id.instance, confidence, reasons } as unknown as KvStreamView;
+}
+
+function setUp(extra: Partial<CacheHandlerOptions> = {}): ReturnType<typeof createCacheHandlers> {
+  const index = new KvIndex({ capacity: 100, historyCapacity: 100 });
+  index.open(p0).apply(stored([1, 2]), { atUnixMs: 1000 });
+  index.open(d0).apply(stored([1]), { atUnixMs: 1000 });
+  index.open(b0).apply(stored([1, 2, 3]), { atUnixMs: 1000 });
+  return createCacheHandlers({
+    index,
+    instances: () => [{ id: p0.instance, role: 'prefill' }, { id: d0.instance, role: 'decode' }, { id: b0.instance, role: 'both' }],
+    streams: () => [view(p0, 0.5, [0.2, 0.4]), view(d0, 1, []), view(b0, 0.9, [0.3])],
+    now: () => 5000,
+    ...extra,
+  });
+}
+
+describe('createCacheHandlers', () => {
+  it('compares prefill with decode instances unless told otherwise', async () => {
+    const handlers = setUp();
+    const answer = await handlers['cache.difference'](OPERATION_INPUTS['cache.difference'].parse({}));
+    expect([answer.left, answer.right]).toEqual([['p0', 'b0'], ['d0']]);
+    expect([answer.onlyLeft.blocks, answer.onlyRight.blocks, answer.both.blocks]).toEqual([2, 0, 1]);
+    const asked = await handlers['cache.difference'](OPERATION_INPUTS['cache.difference'].parse({ left: ['p0'], right: ['b0'] }));
+    expect([asked.onlyLeft.blocks, asked.onlyRight.blocks, asked.both.blocks]).toEqual([0, 1, 2]);
+  });
+
+  it('carries the trust in the streams it rests on: the mean, and every doubt, the heaviest first', async () => {
+    const handlers = setUp();
+    const { confidence } = await handlers['cache.tree'](OPERATION_INPUTS['cache.tree'].parse({}));
+    expect(confidence.value).toBeCloseTo(0.8);
+    expect(confidence.reasons).toEqual([
+      { code: 'batches-lost', text: 'lost 0.4', stream: 'p0/0' }, { code: 'batches-lost', text: 'lost 0.3', stream: 'b0/0' }, { code: 'batches-lost', text: 'lost 0.2', stream: 'p0/0' },
+    ]);
+    const { rows } = await handlers['cache.residency']({ cells: 16 });
+    expect(rows.map((row) => [row.instanceName, row.role, row.confidence.value, row.ageS[0]])).toEqual([['P0', 'prefill', 0.5, 4], ['D0', 'decode', 1, 4], ['B0', 'both', 0.9, 4]]);
+  });
+
+  it('knows nothing without streams', async () => {
+    const handlers = setUp({ streams: () => [] });
+    expect((await handlers['cache.tree'](OPERATION_INPUTS['cache.tree'].parse({}))).confidence).toMatchObject({ value: 0, reasons: [{ code: 'no-stream' }] });
+  });
+
+  it('searches by tokens, and by text where an instance can tell its tokens', async () => {
+    expect(await setUp()['cache.search']({ tokens: [100, 101, 102], limit: 5 })).toMatchObject({ matchedTokens: 3, askedTokens: 3 });
+    expect(await setUp({ tokenize: async (text) => Promise.resolve([100, text.length]) })['cache.search']({ text: 'x'.repeat(101), limit: 5 })).toMatchObject({ matchedTokens: 2 });
+    await expect(setUp()['cache.search']({ text: 'hello', limit: 5 })).rejects.toMatchObject({ code: 'tokenizer_missing' });
+    await expect(setUp()['cache.search']({ limit: 5 })).rejects.toMatchObject({ code: 'bad_input' });
+  });
+
+  it('answers storms and blocks', async () => {
+    const handlers = setUp();
+    expect(await handlers['cache.storms']({ windowS: 60, withinS: 5 })).toEqual({ storms: [] });
+    expect(await handlers['cache.block']({ stream: p0.id, hash: '0000000000000002' })).toMatchObject({ tokens: [102, 103], index: 1 });
+  });
+});
