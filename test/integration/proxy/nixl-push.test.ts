@@ -231,6 +231,24 @@ test.each([
   expect(ranAtOnce(pair)).toBe(false);
 });
 
+test('a late health check does not end a pair whose prefill leg still runs', async () => {
+  await using pair = await startLearned();
+  let release: (() => void) | undefined;
+  pair.prefill.script = (res, request, index) => {
+    release = () => void prefilled()(res, request, index);
+  };
+  pair.decode.script = (res, request, index) => void until(() => pair.tracer.last.legs[0]?.outcome === 'ok').then(() => json(DONE)(res, request, index));
+  const answer = pair.chat();
+  await until(() => release && pair.decode.received.length === 2);
+  pair.instance.state = 'down';
+  pair.scheduler.changed(pair.instance);
+  expect(row(pair)[2]).toBeNull();
+  release?.();
+  expect((await answer).status).toBe(200);
+  expect(pair.tracer.last.retries).toBe(0);
+  expect(row(pair)[2]).toBe('engine-1');
+});
+
 test('facts that become known, or are not told for once, are no restart', async () => {
   await using pair = await startLearned();
   for (const change of [{ version: '1', transfer: { engineId: 'engine-1' } }, { version: undefined, transfer: undefined }, { version: '1', transfer: { engineId: 'engine-1' } }]) {

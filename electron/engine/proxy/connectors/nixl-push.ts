@@ -124,10 +124,15 @@ class NixlPushConnector implements Connector {
     return decodeAlone(context, read.why);
   }
 
-  /** Pairs whose prefill is gone, or has started a new life: nobody will push. */
+  /**
+   * Pairs whose prefill is gone, or has started a new life: nobody will push. A leg that still runs on an instance that is
+   * down tells by itself: it breaks, or the health check was only late.
+   */
   #lost(instance: Instance, why: string): void {
+    const nowMs = performance.now();
     for (const pair of this.#waiting.toArray()) {
       if (pair.prefill.instance !== instance || !pair.mayWaitForKv) continue;
+      if (instance.state === 'down' && pair.sincePrefillMs(nowMs) === undefined) continue;
       this.#counts.stale += 1;
       pair.context.report(staleCoordinates(instance, pair.told, undefined, why));
       pair.cancel(restarted(instance, why));
