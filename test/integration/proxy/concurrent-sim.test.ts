@@ -1,5 +1,5 @@
 /** Mooncake and NIXL push end to end: the proxy over the real fleet and simulated engines of that transfer, linter on. */
-import OpenAI from 'openai';
+import OpenAI, { APIError } from 'openai';
 import { expect, test } from 'vitest';
 import type { Verdict } from '#shared/findings.ts';
 import { Fleet } from '#engine/fleet/fleet.ts';
@@ -82,7 +82,7 @@ async function chatWhenUp(cluster: Cluster, content: string): Promise<OpenAI.Cha
     try {
       return await chat(cluster, { messages: [{ role: 'user', content }] });
     } catch (error) {
-      if (!(error instanceof OpenAI.APIError) || error.status !== 503) throw error;
+      if (!(error instanceof APIError) || error.status !== 503) throw error;
     }
   }
 }
