@@ -15,6 +15,13 @@ export const ProtocolSettingsSchema = z.object({
 });
 export type ProtocolSettings = z.output<typeof ProtocolSettingsSchema>;
 
+/** A change of some settings. Not `partial()` of the above: zod fills the defaults of absent keys in, which would undo the rest. */
+export const ProtocolChangeSchema = z.object({
+  blockFatal: z.boolean().optional(),
+  reemitStreams: z.boolean().optional(),
+  encodeStage: z.enum(['auto', 'off']).optional(),
+});
+
 /** Fixed at start. */
 export const ProtocolOptionsSchema = ProtocolSettingsSchema.extend({
   /** nixl-bidirectional: how long a conversation's blocks may be reused. Engines pin them 480 s. Default 450 s. */
