@@ -39,6 +39,8 @@ const SWITCH_GRACE_MS = 1500;
 /** A protocol may have to learn from its engines first (bootstrap tables, registrations); then clients begin anyway. */
 const SERVING_DEADLINE_MS = 15_000;
 const POLL_MS = 25;
+/** Registrations come at once, unless something is wrong; then the engine starts without them. */
+const JOIN_DEADLINE_MS = 1500;
 
 /** MoRIIO engines join the fleet by registering themselves. */
 function isSelfRegistering(connector: ConnectorName, instance: SimInstance): boolean {
@@ -75,6 +77,11 @@ export class Demo {
   /** How the cluster's instances join the fleet. */
   specs(): readonly InstanceSpec[] {
     return this.#instances().flatMap((instance) => (isSelfRegistering(this.#connector, instance) ? [] : [this.#specOf(instance)]));
+  }
+
+  /** Resolves when all instances are in the fleet: those that register themselves come a moment after the proxy listens. */
+  joined(fleet: Fleet): Promise<void> {
+    return until(() => this.#instances().every(({ url, role }) => fleet.findByAddress(url, role) !== undefined), JOIN_DEADLINE_MS);
   }
 
   /** Clients begin once the proxy can serve them. */

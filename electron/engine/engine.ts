@@ -74,6 +74,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     const { host, port } = await proxy.listen(settings.proxy.port, settings.proxy.host);
     const origin = `http://${reachableHost(host)}:${port}`;
     const proxyAddress = { host, port, url: `${origin}/v1` };
+    await demo?.joined(fleet);
     if (demo !== undefined) whenServing(fleet, () => demo.startTraffic(origin));
     const state = (): EngineState => engineState(parts, closing === undefined ? proxyAddress.url : undefined);
     logger.info({ proxy: proxyAddress.url, connector: proxy.connector, policy: proxy.policy }, 'engine started');
