@@ -220,7 +220,7 @@ test('decode that is silent after prefill has answered: the server is asked, and
   expect(context.reported).toEqual([]);
   setup.bootstrap.table = { '0': 'b' };
   expect(await outcome).toMatchObject({ code: 'prefill_restarted', leg: 'prefill', retryable: true, mayRepeatOnSame: true });
-  expect(context.reported.map(({ code }) => code)).toEqual(['stale_engine_id']);
+  expect(context.reported.map(({ code }) => code)).toEqual(['prefill_restarted']);
   expect(context.reported[0]?.message).toContain('engine a');
 });
 

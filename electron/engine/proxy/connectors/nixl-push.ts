@@ -24,7 +24,7 @@ import { PairIds } from './nixl-push/pair-ids.ts';
 import { idHeader, prefillLeg, PushPair, restarted, RESTARTED, type HandoffInit } from './nixl-push/push-pair.ts';
 import { Slots } from './nixl-push/slots.ts';
 import { pushStatus } from './nixl-push/status.ts';
-import { notPushMode, staleCoordinates } from './nixl-push/verdicts.ts';
+import { staleCoordinates } from './nixl-push/verdicts.ts';
 import { remoteHostVerdict } from './remote-host.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './transfer-params.ts';
 
@@ -119,9 +119,10 @@ class NixlPushConnector implements Connector {
   }
 
   #runAlone(context: LegContext, instance: Instance, read: Exclude<ReadAnswer, { kind: 'push' }>): Promise<Answer> {
-    if (read.kind === 'pull') context.report(notPushMode(instance, read.why));
-    else context.report(decodeOnlyVerdict(read.why, 'warning'));
-    return decodeAlone(context, read.why);
+    // Push and pull engines never interoperate (the handshake's hash, nixl/metadata.py), and one that pulls dies of such a leg.
+    const why = read.kind === 'pull' ? `${instance.name} does not run NixlPushConnector: ${read.why}` : read.why;
+    context.report(decodeOnlyVerdict(why, 'warning'));
+    return decodeAlone(context, why);
   }
 
   /**

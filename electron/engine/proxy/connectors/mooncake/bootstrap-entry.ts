@@ -97,7 +97,7 @@ export class BootstrapEntry {
     return this.#asking;
   }
 
-  /** A leg failed with what this entry told: the next ones wait for a new answer. */
+  /** A leg failed with what this entry told, or the instance may have restarted: the next legs wait for a new answer. */
   doubt(): void {
     this.#isDoubted = true;
     void this.ask();
