@@ -192,7 +192,10 @@ test('requests that begin while a restart is looked into wait for the new engine
   await using pair = await startPair();
   const [instance] = pair.scheduler.instances;
   if (instance === undefined) throw new Error('no instance');
-  pair.bootstrap.table = (res) => void setImmediate(() => json({ '0': { engine_id: 'engine-2', worker_addr: { '0': { '0': 'tcp://h:1' } } } })(res, undefined as never, 0));
+  pair.bootstrap.table = (res) => {
+    const body = JSON.stringify({ '0': { engine_id: 'engine-2', worker_addr: { '0': { '0': 'tcp://h:1' } } } });
+    setImmediate(() => void res.end(body));
+  };
   instance.transfer = { engineId: 'engine-2' };
   pair.scheduler.changed(instance);
   expect((await pair.chat()).status).toBe(200);
