@@ -104,7 +104,7 @@ describe('the demo, told to use another protocol', () => {
 });
 
 describe('the demo with an encode stage', () => {
-  it('sends media over it, and prefill instances find it done', async () => {
+  it('sends requests with media over it before the pair', async () => {
     const engine = await demo('nixl', { encode: 1, prefill: 1, decode: 1 });
     const encoded = await waitFor('requests with media', () => {
       const found = okOf(engine, 'nixl').filter(({ route }) => route.some(({ kind }) => kind === 'encode'));
