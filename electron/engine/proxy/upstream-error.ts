@@ -63,6 +63,17 @@ export function reportedError(kind: LegKind, instance: Instance, error: unknown)
   });
 }
 
+/**
+ * A stream that begins with an error event: vLLM has sent 200 by then, but failed before the first token, e.g. while
+ * loading KV. No byte of it went to the client, so it is what the same error with its own status would have been.
+ */
+export function streamRefusal(kind: LegKind, instance: Instance, error: unknown, hasTransferParams: boolean): ProxyError {
+  const object = typeof error === 'object' && error !== null ? (error as Readonly<Record<string, unknown>>) : {};
+  const { code } = object;
+  const status = typeof code === 'number' && code >= 400 && code <= 599 ? code : 502;
+  return upstreamStatusError({ kind, instance, status, rawHeaders: [], body: Buffer.from(JSON.stringify({ error: object })), hasTransferParams });
+}
+
 export type LegStage = 'connecting' | 'waiting' | 'streaming';
 
 /** A failure of the connection, as undici reports it. */
