@@ -14,6 +14,7 @@ import type { EngineParts } from './engine-parts.ts';
 import { engineState, ringCounters } from './engine-state.ts';
 import { Findings } from './findings/findings.ts';
 import { Fleet } from './fleet/fleet.ts';
+import type { Instance } from './fleet/instance.ts';
 import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
 import { addInstance, checkKvEvents, createOperations } from './operations.ts';
@@ -137,22 +138,21 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
 
 /** KV streams come and go with their instances, one per data-parallel rank. */
 function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logger: Logger): void {
-  fleet.onAdded((instance) => {
+  const follow = (instance: Instance): void => {
     if (instance.kvEvents === undefined) return;
     try {
-      kvEvents.attach(instance, instance.kvEvents);
+      if (kvEvents.streamsOf(instance.id).length === 0) kvEvents.attach(instance, instance.kvEvents);
       kvEvents.extend(instance.id, instance.dpSize);
     } catch (error) {
       // Checked before joining; what still fails here (no more sockets) must not undo the joining.
       logger.error({ instance: instance.id, problem: errorMessage(error) }, 'KV events of an instance cannot be subscribed to');
     }
-  });
+  };
+  fleet.onAdded(follow);
+  fleet.onChanged(follow);
   fleet.onRemoved((instance) => {
     kvEvents.detach(instance.id);
     telemetry.forget(instance.id);
-  });
-  fleet.onChanged(({ id, kvEvents: config, dpSize }) => {
-    if (config !== undefined) kvEvents.extend(id, dpSize);
   });
   const { model } = settings;
   if (model === undefined) return;

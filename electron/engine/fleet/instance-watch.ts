@@ -5,6 +5,7 @@
 import type { Logger } from '../log.ts';
 import type { ManagedInstance } from './managed-instance.ts';
 import type { MonitorEvents } from './instance-monitor.ts';
+import { discoverKvEvents } from './kv-events-discovery.ts';
 import { modelMismatch } from './model-match.ts';
 import type { Instance } from './instance.ts';
 import type { ProbeFindings } from './probe.ts';
@@ -78,8 +79,11 @@ export function applyFindings(instance: ManagedInstance, findings: ProbeFindings
   instance.version = findings.version;
   instance.transfer = findings.server?.transfer;
   const dpSize = findings.server?.dpSize;
+  const told = findings.server?.kvEvents;
+  const found = instance.kvEvents === undefined && told !== undefined ? discoverKvEvents(instance.origin, told) : undefined;
+  if (found !== undefined) instance.kvEvents = found;
   const hasOtherRanks = dpSize !== undefined && applyDpSize(instance, dpSize, 'server_info');
-  return hasOtherRanks || before !== `${instance.version} ${instance.transfer?.engineId} ${instance.transfer?.kvConnector}`;
+  return found !== undefined || hasOtherRanks || before !== `${instance.version} ${instance.transfer?.engineId} ${instance.transfer?.kvConnector}`;
 }
 
 /** How much a source of the number of ranks is worth; what a person gave is never overruled. */

@@ -12,6 +12,8 @@ export interface ServerFacts {
   readonly transfer: TransferFacts;
   /** Ranks that X-data-parallel-rank may name at this address. */
   readonly dpSize?: number;
+  /** Where it publishes KV events, as its flags say: the host may be a wildcard. */
+  readonly kvEvents?: { readonly endpoint: string; readonly replayEndpoint?: string; readonly topic: string };
 }
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -32,6 +34,10 @@ const ConfigSchema = z.object({
       data_parallel_hybrid_lb: flag,
     })
     .optional()
+    .catch(undefined),
+  kv_events_config: z
+    .object({ enable_kv_cache_events: flag, publisher: text, endpoint: text, replay_endpoint: text, topic: z.string().max(1024).optional().catch(undefined) })
+    .nullish()
     .catch(undefined),
   kv_transfer_config: z
     .object({
@@ -71,8 +77,16 @@ export function serverFactsOf(body: unknown): ServerFacts | undefined {
   if (parallel?.tensor_parallel_size !== undefined) facts.tpSize = parallel.tensor_parallel_size;
   if (parallel?.pipeline_parallel_size !== undefined) facts.ppSize = parallel.pipeline_parallel_size;
   if (cache?.block_size !== undefined) facts.blockSize = cache.block_size;
-  if (Object.keys(facts).length === 0 && dpSize === undefined) return undefined;
-  return { transfer: facts, ...(dpSize !== undefined && { dpSize }) };
+  const kvEvents = kvEventsOf(parsed.data.kv_events_config);
+  if (Object.keys(facts).length === 0 && dpSize === undefined && kvEvents === undefined) return undefined;
+  return { transfer: facts, ...(dpSize !== undefined && { dpSize }), ...(kvEvents !== undefined && { kvEvents }) };
+}
+
+/** undefined unless the engine publishes over ZMQ. */
+function kvEventsOf(config: z.output<typeof ConfigSchema>['kv_events_config']): ServerFacts['kvEvents'] {
+  if (config?.enable_kv_cache_events !== true || config.endpoint === undefined || (config.publisher ?? 'zmq') !== 'zmq') return undefined;
+  const { endpoint, replay_endpoint: replayEndpoint, topic = '' } = config;
+  return { endpoint, topic, ...(replayEndpoint !== undefined && { replayEndpoint }) };
 }
 
 function configIn(body: unknown): unknown {

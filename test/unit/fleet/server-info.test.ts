@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { discoverKvEvents } from '#engine/fleet/kv-events-discovery.ts';
 import { serverFactsOf } from '#engine/fleet/server-info.ts';
 
 const CONFIG = {
@@ -36,5 +37,26 @@ describe('/server_info', () => {
 
   it.each([undefined, null, 'text', {}, { vllm_config: 'a string form' }, { vllm_config: {} }, { detail: 'Not Found' }])('finds nothing in %j', (body) => {
     expect(serverFactsOf(body)).toBeUndefined();
+  });
+});
+
+describe('where KV events are', () => {
+  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', topic: 'kv@p0' };
+
+  it('are told by the engine', () => {
+    expect(serverFactsOf({ vllm_config: { kv_events_config: events } })?.kvEvents).toEqual({ endpoint: 'tcp://*:5557', replayEndpoint: 'tcp://*:5558', topic: 'kv@p0' });
+    for (const off of [{ ...events, enable_kv_cache_events: false }, { ...events, publisher: 'null' }, { ...events, endpoint: null }, null]) {
+      expect(serverFactsOf({ vllm_config: { ...CONFIG, kv_events_config: off } })?.kvEvents).toBeUndefined();
+    }
+  });
+
+  it.each([
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://*:5557', topic: '' }, { endpoint: 'tcp://10.0.0.1:5557' }],
+    ['http://[fd00::1]:8000', { endpoint: 'tcp://[::]:5557', topic: 'kv', replayEndpoint: 'tcp://0.0.0.0:5558' }, { endpoint: 'tcp://[fd00::1]:5557', topic: 'kv', replayEndpoint: 'tcp://[fd00::1]:5558' }],
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://10.0.0.9:5557', topic: '' }, undefined],
+    ['http://10.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, undefined],
+    ['http://127.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, { endpoint: 'ipc:///tmp/kv' }],
+  ])('of %s, which says %j, are at %j', (origin, told, expected) => {
+    expect(discoverKvEvents(origin, told)).toEqual(expected === undefined ? undefined : expect.objectContaining(expected));
   });
 });
