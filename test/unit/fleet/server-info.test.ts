@@ -57,6 +57,7 @@ describe('where KV events are', () => {
     ['http://10.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, undefined],
     ['http://127.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, { endpoint: 'ipc:///tmp/kv' }],
   ])('of %s, which says %j, are at %j', (origin, told, expected) => {
-    expect(discoverKvEvents(origin, told)).toEqual(expected === undefined ? undefined : expect.objectContaining(expected));
+    const found = discoverKvEvents(origin, told);
+    expect(found && { ...found, ranks: undefined, mode: undefined }).toEqual(expected && { topic: '', ...expected });
   });
 });
