@@ -15,6 +15,7 @@ import type { ConnectorName } from '#shared/vocabulary.ts';
 import { demoFlags } from './demo-flags.ts';
 import type { EngineSettings } from './engine-options.ts';
 import type { Fleet } from './fleet/fleet.ts';
+import { hostInUrl } from './fleet/host-kind.ts';
 import type { Instance } from './fleet/instance.ts';
 import type { Logger } from './log.ts';
 import { startSimCluster, type SimCluster } from './simulator/sim-cluster.ts';
@@ -188,7 +189,7 @@ export class Demo {
   /** Engines of this machine reach a proxy that listens on all interfaces through loopback. */
   #registration(): string {
     const { moriioHost, moriioPort } = this.#input.protocol;
-    return `${moriioHost === '0.0.0.0' ? '127.0.0.1' : moriioHost}:${moriioPort}`;
+    return `${hostInUrl(moriioHost)}:${moriioPort}`;
   }
 
   #flavour(connector: ConnectorName): { readonly hasConversationIds: boolean; readonly hasMedia: boolean } {

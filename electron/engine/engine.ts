@@ -14,6 +14,7 @@ import type { EngineParts } from './engine-parts.ts';
 import { engineState, ringCounters } from './engine-state.ts';
 import { Findings } from './findings/findings.ts';
 import { Fleet } from './fleet/fleet.ts';
+import { hostInUrl } from './fleet/host-kind.ts';
 import type { Instance } from './fleet/instance.ts';
 import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
@@ -73,7 +74,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     for (const spec of settings.instances) checkKvEvents(spec);
     for (const spec of [...(demo?.specs() ?? []), ...settings.instances]) fleet.addConfigured(spec);
     const { host, port } = await proxy.listen(settings.proxy.port, settings.proxy.host);
-    const origin = `http://${reachableHost(host)}:${port}`;
+    const origin = `http://${hostInUrl(host)}:${port}`;
     const proxyAddress = { host, port, url: `${origin}/v1` };
     await demo?.joined(fleet);
     if (demo !== undefined) whenServing(fleet, () => demo.startTraffic(origin));
@@ -185,10 +186,4 @@ async function closeParts({ demo, proxy, kvEvents, fleet, telemetry, gauges }: E
   await demo?.close();
   telemetry.close();
   gauges.close();
-}
-
-/** The host part of an address to give to clients: a wildcard is reached as loopback, IPv6 stands in brackets. */
-function reachableHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
 }

@@ -2,6 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { createEngine, type Engine } from '#engine/engine.ts';
+import { kindOfHost } from '#engine/fleet/host-kind.ts';
 import type { Logger } from '#engine/log.ts';
 import { errorMessage } from '#shared/errors.ts';
 import { bannerText, sshTarget } from './banner.ts';
@@ -11,7 +12,6 @@ import { controlDir, writeControlFile } from './control-file.ts';
 import { startControlServer, type ControlServer } from './control-server.ts';
 import { createLogger } from './logger.ts';
 import { openBrowser } from './open-browser.ts';
-import { isLoopback } from './origin-guard.ts';
 import { stopOnSignals } from './shutdown.ts';
 
 /** The built page lies beside the built command: out/headless/ and out/renderer/, also from a chunk of it. */
@@ -79,8 +79,8 @@ function banner(engine: Engine, control: ControlServer, loginUrl: string): strin
     proxyUrl: engine.proxyAddress.url,
     controlPort: control.port,
     proxyPort: engine.proxyAddress.port,
-    isControlLocal: isLoopback(control.host),
-    isProxyLocal: isLoopback(engine.proxyAddress.host),
+    isControlLocal: kindOfHost(control.host) === 'loopback',
+    isProxyLocal: kindOfHost(engine.proxyAddress.host) === 'loopback',
     sshTarget: sshTarget(userInfo().username, hostname(), process.env),
     counts,
     isDemo: state.simulation !== undefined,

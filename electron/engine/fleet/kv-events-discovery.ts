@@ -5,11 +5,10 @@
  * the operator, and so are sockets of another machine's file system.
  */
 import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
+import { kindOfHost } from './host-kind.ts';
 import type { ServerFacts } from './server-info.ts';
 
 const BOUND = /^tcp:\/\/(?:\*|0\.0\.0\.0|\[?::\]?):(\d{1,5})$/u;
-
-const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/u;
 
 /** undefined when the engine cannot be subscribed to by what it said. `ranks` is 1; further ranks are opened as they are found. */
 export function discoverKvEvents(origin: string, told: NonNullable<ServerFacts['kvEvents']>): KvEventsConfig | undefined {
@@ -24,5 +23,5 @@ export function discoverKvEvents(origin: string, told: NonNullable<ServerFacts['
 function reachable(hostname: string, endpoint: string): string | undefined {
   const port = BOUND.exec(endpoint)?.[1];
   if (port !== undefined) return `tcp://${hostname}:${port}`;
-  return endpoint.startsWith('ipc://') && LOOPBACK.test(hostname) ? endpoint : undefined;
+  return endpoint.startsWith('ipc://') && kindOfHost(hostname) === 'loopback' ? endpoint : undefined;
 }

@@ -6,7 +6,8 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
-import { isLoopback, readJson } from './http-json.ts';
+import { kindOfHost } from '../../fleet/host-kind.ts';
+import { readJson } from './http-json.ts';
 import type { LeaseStore, OpenAnswer, OpenRequest, StoreAnswer } from './lease-store.ts';
 
 /** Real handshakes give up after seconds; an unreachable side channel must not hold a request for ever. */
@@ -160,7 +161,7 @@ function post(peer: Peer, message: Message, signal: AbortSignal | undefined): Pr
 /** Unreachable is a refusal too: the consumer fails, or goes on waiting, either way. */
 async function call(peer: Peer, message: Message, signal?: AbortSignal): Promise<OpenAnswer | StoreAnswer> {
   const local = localChannels.get(peer.port);
-  if (local !== undefined && (local.host === peer.host || (isLoopback(local.host) && isLoopback(peer.host)))) {
+  if (local !== undefined && (local.host === peer.host || (kindOfHost(local.host) === 'loopback' && kindOfHost(peer.host) === 'loopback'))) {
     return answer(local.producer(), message, signal ?? new AbortController().signal);
   }
   try {
