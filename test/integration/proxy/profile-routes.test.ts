@@ -63,5 +63,7 @@ test("health carries the EPD proxy's words, and /healthcheck the toy proxy's cou
   const health = await fetch(`${harness.origin}/health`);
   expect(health.status).toBe(200);
   expect(await health.json()).toMatchObject({ status: 'ok', proxy: 'healthy', encode_cluster: 'empty', prefill_cluster: 'healthy', decode_cluster: 'unhealthy' });
+  await harness.proxy.setConnector('nixl-bidirectional');
+  expect(await (await fetch(`${harness.origin}/health`)).json()).toMatchObject({ status: 'ok', cached_conversations: 0, evicted_stale: 0 });
   expect(await (await fetch(`${harness.origin}/healthcheck`)).json()).toEqual({ status: 'ok', prefill_instances: 1, decode_instances: 2 });
 });

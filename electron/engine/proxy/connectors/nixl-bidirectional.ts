@@ -86,6 +86,11 @@ class NixlBidirectional implements Connector {
     return conversationStatus(this.#cache, this.#counts, this.#services.settings().reemitStreams);
   }
 
+  /** In the names of vLLM's multi-turn example proxy; its second number counts since its last answer, ours since the start. */
+  healthFields(): Readonly<Record<string, number>> {
+    return { cached_conversations: this.#cache.size, evicted_stale: this.#cache.counts.expired };
+  }
+
   close(): Promise<void> {
     for (const stop of this.#stopListening) stop();
     return Promise.resolve();
