@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Api } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 import { scanMembers, type JsonMember } from './json-members.ts';
 import { ProxyError } from './proxy-error.ts';
 
@@ -88,9 +89,4 @@ type Json = Readonly<Record<string, unknown>>;
 /** `value` when it is a JSON object. */
 export function asJsonObject(value: unknown): Json | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
-}
-
-/** `text`, at most `length` characters, marked when cut. */
-export function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

@@ -3,8 +3,8 @@
  * 2xx with whatever body an engine or a gateway gives, or a failure of the connection.
  */
 import type { LegKind } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 import type { Instance } from '../fleet/instance.ts';
-import { cut } from './client-request.ts';
 import { rawHeader, type RawHeaders } from './headers.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
 

@@ -12,9 +12,10 @@
  * instances at once.
  */
 import type { Hop, Verdict } from '#shared/findings.ts';
+import { cut } from '../../cut-text.ts';
 import type { FleetRoster } from '../../fleet/ports.ts';
 import type { LegFacts } from '../../telemetry/trace.ts';
-import { cut, type ClientRequest } from '../client-request.ts';
+import type { ClientRequest } from '../client-request.ts';
 import type { LegRequest } from '../connectors/connector.ts';
 import { KV_TRANSFER_PARAMS } from '../connectors/transfer-params.ts';
 import type { LegHeaders } from '../headers.ts';

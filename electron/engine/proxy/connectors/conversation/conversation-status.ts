@@ -1,6 +1,6 @@
 /** The multi-turn protocol's state as the Instances view shows it. */
 import type { ConnectorStatus, StatusCell, StatusTable } from '#shared/protocol.ts';
-import { cut } from '../../client-request.ts';
+import { cut } from '../../../cut-text.ts';
 import type { ConversationCache, ConversationRow } from './conversation-cache.ts';
 
 const MAX_ROWS = 200;

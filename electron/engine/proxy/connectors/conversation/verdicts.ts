@@ -1,7 +1,7 @@
 /** What the multi-turn protocol has to say about a request. */
 import type { Verdict } from '#shared/findings.ts';
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import type { ProxyError } from '../../proxy-error.ts';
 import type { Refusal } from './turn.ts';
 

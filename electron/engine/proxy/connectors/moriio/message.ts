@@ -10,9 +10,9 @@
 import { isIPv6 } from 'node:net';
 import { Decoder } from '@msgpack/msgpack';
 import { errorMessage } from '#shared/errors.ts';
+import { cut } from '../../../cut-text.ts';
 import { parseAddress } from '../../../fleet/parse-address.ts';
 import { checkMsgpack, type GuardLimits } from '../../../kv-events/msgpack-guard.ts';
-import { cut } from '../../client-request.ts';
 
 export type TransferMode = 'READ' | 'WRITE';
 /** v1: 2026-01-09 to 2026-04-22. v1b: 2026-04-22, one day. v2: since 2026-04-23. */

@@ -1,7 +1,7 @@
 /** Addresses that mean something else on another machine. */
+import { cut } from '../../../cut-text.ts';
 import { kindOfHost } from '../../../fleet/host-kind.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import { checks, type Effect, type Rule } from '../rule.ts';
 import { hostOf } from './common.ts';
 

@@ -1,6 +1,6 @@
 /** Rules that hold for every protocol that hands KV over, and for the ones that do not. */
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import { blockSizeOf, checks, pulls, type Rule, type Subject } from '../rule.ts';
 import { rankOfEngine, withoutRank } from '../engine-book.ts';
 

@@ -2,8 +2,8 @@
  * NIXL pull (NixlConnector, NixlPullConnector), also with blocks kept on decode instances for a conversation's next turn.
  * vllm/distributed/kv_transfer/kv_connector/v1/nixl/pull_scheduler.py and base_scheduler.py.
  */
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import { blockSizeOf, checks, extraNumber, forbids, isBefore, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostReachable } from './addresses.ts';
 import {
