@@ -18,7 +18,7 @@ import { CallLeg } from './call-leg.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, ChooseOptions, Connector, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
-import type { LegHeaders } from './headers.ts';
+import { RANK_HEADER, type LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
@@ -44,9 +44,6 @@ export interface ExchangeOptions {
   readonly maxRetries: number;
   readonly logger: Logger;
 }
-
-/** vllm/entrypoints/openai/generate/base/serving.py: pins a request to a data-parallel rank. */
-const RANK_HEADER = 'x-data-parallel-rank';
 
 /** Shared: nearly every decision has none, and the record keeps it. */
 const NONE_EXCLUDED: readonly CandidateScore[] = [];

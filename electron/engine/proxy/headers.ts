@@ -18,6 +18,9 @@ const HOP_BY_HOP = new Set([
 /** Written anew for each leg, or meant for this hop only. */
 const NOT_FORWARDED = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect', 'x-request-id', 'authorization']);
 
+/** Pins a request to a data-parallel rank (vllm/entrypoints/openai/generate/base/serving.py). */
+export const RANK_HEADER = 'x-data-parallel-rank';
+
 const MAX_REQUEST_ID_LENGTH = 256;
 const VALID_REQUEST_ID = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 

@@ -7,7 +7,8 @@
  */
 import type { Instance } from '../../../fleet/instance.ts';
 import type { FleetRoster } from '../../../fleet/ports.ts';
-import { isSamePlace, renderHead, withoutRank, type Coordinates } from './coordinates.ts';
+import { withoutRank } from '../../../fleet/ranks.ts';
+import { isSamePlace, renderHead, type Coordinates } from './coordinates.ts';
 
 export interface SlotsOptions {
   readonly fleet: FleetRoster;

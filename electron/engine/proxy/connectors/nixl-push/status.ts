@@ -1,7 +1,7 @@
 /** The NIXL push connector's state for people. */
 import type { ConnectorStatus, StatusCell } from '#shared/protocol.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { withoutRank } from './coordinates.ts';
+import { withoutRank } from '../../../fleet/ranks.ts';
 import type { Slot, Slots } from './slots.ts';
 
 export interface PushCounts {

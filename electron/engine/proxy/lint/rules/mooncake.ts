@@ -4,7 +4,7 @@
  * so whatever is wrong shows as a decode leg that waits for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s).
  */
 import { cut } from '../../../cut-text.ts';
-import { rankOfEngine } from '../engine-book.ts';
+import { rankOfEngine } from '../../../fleet/ranks.ts';
 import { checks, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostOfUrl, hostReachable } from './addresses.ts';
 import {
