@@ -83,6 +83,7 @@ export class BootstrapEntry {
 
   /** Asks now, or as soon as the distance allows; resolves when the answer to a question begun after this call is in. */
   ask(): Promise<void> {
+    if (this.#stop.signal.aborted) return Promise.resolve();
     if (this.#asking !== undefined) {
       this.#isWantedAgain = true;
       return this.#asking;
