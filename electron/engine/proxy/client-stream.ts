@@ -10,6 +10,7 @@ import type { RequestTrace } from '../telemetry/trace.ts';
 import type { Answer, AnswerSink } from './connectors/connector.ts';
 import { downstreamHeaders } from './headers.ts';
 import { ProxyError } from './proxy-error.ts';
+import { dataEvent } from './sse-text.ts';
 
 export interface ClientStreamOptions {
   readonly res: ServerResponse;
@@ -56,7 +57,7 @@ export class ClientStream implements AnswerSink {
       return;
     }
     if (!this.#isHeadSent) this.#sendHead();
-    res.end(`${isAtBorder ? '' : '\n\n'}data: ${error.toJson(requestId)}\n\n`);
+    res.end(`${isAtBorder ? '' : '\n\n'}${dataEvent(error.toJson(requestId))}`);
   }
 
   #sendHead(): void {

@@ -81,6 +81,20 @@ export function downstreamHeaders(raw: RawHeaders, requestId: string): string[] 
   return headers;
 }
 
+/** Fields that describe the body as it came. */
+const OF_THE_BODY = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag']);
+
+/** Fields of an answer whose body is made anew: without those that describe the old one. */
+export function headersWithoutBody(raw: RawHeaders): RawHeaders {
+  const kept: (Buffer | string)[] = [];
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at];
+    const value = raw[at + 1];
+    if (name !== undefined && value !== undefined && !OF_THE_BODY.has(text(name).toLowerCase())) kept.push(name, value);
+  }
+  return kept;
+}
+
 /** Value of the first `name` (lower case) in a raw list. */
 export function rawHeader(raw: RawHeaders, name: string): string | undefined {
   for (let at = 0; at + 1 < raw.length; at += 2) {
