@@ -41,6 +41,9 @@ export type ProtocolOptions = z.output<typeof ProtocolOptionsSchema>;
 /** A cell of a status table; null = not known. `instance` cells are shown by name and link to the instance. */
 export type StatusCell = string | number | boolean | null | { readonly instance: InstanceId; readonly name: string } | { readonly atUnixMs: number };
 
+/** Rows of one status table that are sent. */
+export const MAX_STATUS_ROWS = 200;
+
 /** What a connector keeps between requests: conversations, bootstrap entries, registrations. */
 export interface StatusTable {
   readonly id: string;
@@ -48,7 +51,7 @@ export interface StatusTable {
   /** What a row is and how rows come and go, in a sentence. */
   readonly summary: string;
   readonly columns: readonly { readonly title: string; readonly unit?: string }[];
-  /** The most recent ones, at most 200. */
+  /** The most recent ones, at most MAX_STATUS_ROWS. */
   readonly rows: readonly (readonly StatusCell[])[];
   readonly total: number;
   readonly capacity?: number;

@@ -1,6 +1,7 @@
 /** What the MoRIIO connector shows of itself: registrations, what it refused, the transfer mode, and what to do. */
-import type { ConnectorStatus, StatusCell, StatusTable } from '#shared/protocol.ts';
+import { MAX_STATUS_ROWS, type ConnectorStatus, type StatusCell, type StatusTable } from '#shared/protocol.ts';
 import type { Instance } from '../../../fleet/instance.ts';
+import { instanceCell } from '../instance-cell.ts';
 import { MAX_REFUSALS, type Refusals } from './refusals.ts';
 import { MAX_ENTRIES, MISSED_PINGS, missedPings, type Entry, type Registry } from './registry.ts';
 
@@ -24,7 +25,6 @@ export interface StatusInput {
   readonly nowMs: number;
 }
 
-const MAX_ROWS = 200;
 const NAMES_SHOWN = 5;
 
 type Notice = ConnectorStatus['notices'][number];
@@ -123,7 +123,7 @@ function registrationTable({ registry, nowMs }: StatusInput): StatusTable {
     ],
     rows: entries
       .toSorted((one, other) => other.lastAtUnixMs - one.lastAtUnixMs)
-      .slice(0, MAX_ROWS)
+      .slice(0, MAX_STATUS_ROWS)
       .map((entry) => registrationRow(entry, registry, nowMs)),
     total: entries.length,
     capacity: MAX_ENTRIES,
@@ -137,7 +137,7 @@ function registrationRow(entry: Entry, registry: Registry, nowMs: number): reado
   const { role, schema, zmqAddress, dpSize, tpSize, mode, origin } = registration;
   const missed = missedPings(entry, nowMs);
   return [
-    instance === undefined ? origin : { instance: instance.id, name: instance.name },
+    instance === undefined ? origin : instanceCell(instance),
     role,
     schema,
     zmqAddress,
