@@ -1,0 +1,222 @@
+/** One test of the suite: a cluster of its own, one request, and everything that must be true afterwards. */
+import { expect } from 'vitest';
+import { ApiError } from '#engine/simulator/api-error.ts';
+import type { SimInstance } from '#engine/simulator/sim-instance.ts';
+import type { SimFault } from '#shared/operations.ts';
+import { waitFor } from '../engine/wait-for.ts';
+import { expectedOf, type Case, type Expected } from './cases.ts';
+import type { Answer } from './client.ts';
+import { startCluster, type Cluster, type Gate } from './cluster.ts';
+import { expectLegsAsSent, type Sent } from './legs.ts';
+import { legKinds, roleOf, type ConformanceApi, type Mode } from './modes.ts';
+import { expectOutcomes } from './outcomes.ts';
+import { clientBody, eventsOf, expectComplete, MEDIA_ITEMS, nextTurn, REQUEST_ID, textOf, type ClientBody } from './requests.ts';
+import { expectTimeline, expectTimesInOrder } from './timeline.ts';
+
+/** How long until nothing may be pinned any more, whatever went wrong; real milliseconds. */
+const RELEASE_MS = 15_000;
+/** Of cases in which an instance hangs. */
+const HANG_HEADERS_MS = 400;
+
+export interface RunInit {
+  readonly mode: Mode;
+  readonly api: ConformanceApi;
+  readonly isStream: boolean;
+  /** What the model says to a request when nobody hands anything over. */
+  readonly rightText: (request: ClientBody) => Promise<string>;
+}
+
+/** `each` undefined: nothing goes wrong. Resolves with what engines still hold in the end, which must be nothing. */
+export async function runConformance(init: RunInit, each: Case | undefined): Promise<Held> {
+  const { mode } = init;
+  await using cluster = await startCluster(mode, each === undefined ? {} : optionsOf(each, mode));
+  const sent = { ...init, request: await prepare(cluster, init) };
+  if (each === undefined) await expectAllWell(cluster, sent);
+  else await expectCase(cluster, sent, each);
+  expect(cluster.sims.map((sim) => [sim.name, sim.death, sim.stats().corruptedLoads])).toEqual(cluster.sims.map((sim) => [sim.name, undefined, 0]));
+  return released(cluster);
+}
+
+type Run = RunInit & Sent;
+
+async function expectAllWell(cluster: Cluster, sent: Run): Promise<void> {
+  const { mode, api, isStream, request, rightText } = sent;
+  const answer = await cluster.post(request.path, request.body, { requestId: REQUEST_ID });
+  expectComplete(answer, isStream);
+  expect(textOf(answer)).toBe(await rightText(request));
+  const row = await cluster.row(REQUEST_ID);
+  expect(row).toMatchObject({ state: 'ok', status: 200, retries: 0, isStream, connector: mode.connector });
+  expect(row.findings).toBeUndefined();
+  const detail = await cluster.detail(row);
+  const kinds = legKinds(mode, api, MEDIA_ITEMS);
+  const derender = mode.isTokenDriven === true && !isStream ? (['render'] as const) : [];
+  expect(detail.legs.map(({ kind, outcome }) => [kind, outcome])).toEqual([...kinds, ...derender].map((kind) => [kind, 'ok']));
+  for (const kind of new Set(kinds)) expect([kind, cluster.received(kind).length]).toEqual([kind, kinds.filter((other) => other === kind).length]);
+  expectLegsAsSent(cluster, sent);
+  const isPassedOn = mode.isTokenDriven !== true && mode.isReadWhole?.(isStream) !== true;
+  if (isPassedOn) expect(answer.text).toBe(detail.legs.find(({ kind }) => kind === 'decode')?.responseBody?.text);
+  expectTimeline(detail, mode);
+}
+
+async function expectCase(cluster: Cluster, sent: Run, each: Case): Promise<void> {
+  const { mode, isStream, request, rightText } = sent;
+  const expected = expectedOf(each, mode, isStream);
+  const leaving = new AbortController();
+  await arrange(cluster, each, leaving);
+  const answer = await cluster.post(request.path, request.body, {
+    requestId: REQUEST_ID,
+    signal: leaving.signal,
+    ...(each.leavesStreaming === true && { onChunk: () => leaving.abort() }),
+  });
+  expectSeen(answer, expected, { each, isStream });
+  const isRight = expected.kind === 'repeated' || (expected.kind === 'right-or-refused' && isWhole(answer));
+  if (isRight) {
+    expectComplete(answer, isStream);
+    expect(textOf(answer)).toBe(await rightText(request));
+  }
+  const row = await cluster.row(REQUEST_ID);
+  expect(row.state).toBe(expected.kind === 'left' ? 'aborted' : isRight ? 'ok' : 'error');
+  const detail = await cluster.detail(row);
+  expectTimesInOrder(detail);
+  expectOutcomes({ cluster, detail, answer, sent, each, expected });
+  expectLegsAsSent(cluster, sent);
+  await waitFor('all engines to stop', () => cluster.sims.every((sim) => isIdle(sim)));
+  if (expected.kind === 'left') {
+    await waitFor(`the ${each.on} instance to see its client leave`, () => cluster.received(each.on).some(({ request: { abortedAtMs } }) => abortedAtMs !== undefined));
+  }
+}
+
+/** The request under test; before it the first turns, where the mode keeps something between requests. */
+async function prepare(cluster: Cluster, { mode, api, isStream }: RunInit): Promise<ClientBody> {
+  let body = clientBody(mode, api, isStream);
+  for (let turn = 1; turn <= (mode.firstTurns ?? 0); turn++) {
+    const first = clientBody(mode, api, false);
+    const answer = await cluster.post(first.path, first.body, { requestId: `turn-${turn}` });
+    expectComplete(answer, false);
+    expect((await cluster.row(`turn-${turn}`)).state).toBe('ok');
+    if (turn === mode.firstTurns) body = nextTurn(body, answer);
+  }
+  for (const sim of cluster.sims) sim.clearReceived();
+  return body;
+}
+
+function optionsOf({ hold, retry, on }: Case, mode: Mode): Parameters<typeof startCluster>[1] {
+  return {
+    ...(hold === 'for-ever' && { headersTimeoutMs: HANG_HEADERS_MS }),
+    ...(retry !== undefined && { maxRetries: 1 }),
+    ...(retry === 'on-other' && { spare: roleOf(on, mode) }),
+  };
+}
+
+async function arrange(cluster: Cluster, each: Case, leaving: AbortController): Promise<void> {
+  const { on, hold, retry } = each;
+  if (hold !== undefined) cluster.setGate(on, holdGate(cluster, hold, leaving));
+  else if (on === 'render') cluster.setGate(on, failingGate(each.fault, retry !== undefined));
+  else if (retry === 'on-same') cluster.setGate(on, failingGate(each.fault, true));
+  else if (retry === 'on-other') cluster.setGate(on, faultOfFirst(each));
+  else if (each.fault !== undefined) await cluster.of(on).setFault(each.fault, each.amount);
+}
+
+function holdGate(cluster: Cluster, hold: NonNullable<Case['hold']>, leaving: AbortController): Gate {
+  if (hold === 'for-ever') return () => new Promise(() => undefined);
+  if (hold === 'client-leaves') {
+    return async (request) => {
+      leaving.abort();
+      await waitFor('the leg to be cancelled', () => request.abortedAtMs !== undefined);
+    };
+  }
+  let isRestarted = false;
+  return async () => {
+    if (isRestarted) return;
+    isRestarted = true;
+    const prefill = cluster.of('prefill');
+    await waitFor('prefill to be through', () => cluster.received('prefill').length > 0 && prefill.stats().running === 0 && prefill.stats().inFlight === 0);
+    await prefill.restart();
+  };
+}
+
+/** For what `setFault` does not reach: routes without inference, and one request of many. */
+function failingGate(fault: SimFault | undefined, isOnce: boolean): Gate {
+  let isOver = false;
+  return () => {
+    if (isOver) return Promise.resolve();
+    isOver = isOnce;
+    const status = fault === 'error-400' ? 400 : 500;
+    return Promise.reject(fault === 'reset' ? new Error('the connection breaks') : new ApiError(status, 'SimulatedFault', 'The request failed (simulated fault)'));
+  };
+}
+
+/** The instance that is asked first has the fault. */
+function faultOfFirst({ fault, amount }: Case): Gate {
+  let faulty: SimInstance | undefined;
+  return async (_request, sim) => {
+    faulty ??= sim;
+    if (fault !== undefined && sim === faulty && sim.fault !== fault) await sim.setFault(fault, amount);
+  };
+}
+
+function expectSeen(answer: Answer, expected: Expected, { each, isStream }: { readonly each: Case; readonly isStream: boolean }): void {
+  switch (expected.kind) {
+    case 'left':
+      expect([answer.isCut, answer.status]).toEqual([true, each.leavesStreaming === true ? 200 : 0]);
+      break;
+    case 'refused':
+      expectRefused(answer, expected);
+      break;
+    case 'broken':
+      expect(answer.status).toBe(200);
+      if (isStream) expectErrorEvent(answer, /decode leg/u);
+      else expect(answer.isCut).toBe(true);
+      break;
+    case 'repeated':
+      expect([answer.status, answer.isCut]).toEqual([200, false]);
+      break;
+    case 'right-or-refused':
+      if (isWhole(answer)) break;
+      // Engines send the head of a stream before they load KV: what fails then is told in the stream.
+      if (answer.status === 200) expectErrorEvent(answer, /./u);
+      else expectRefused(answer, {});
+      break;
+  }
+}
+
+function isWhole({ status, text, isCut }: Answer): boolean {
+  return status === 200 && !isCut && !text.includes('data: {"error"');
+}
+
+function expectRefused(answer: Answer, { status, code }: { readonly status?: number; readonly code?: string }): void {
+  expect([answer.isCut, answer.contentType]).toEqual([false, 'application/json']);
+  if (status === undefined) expect(answer.status).toBeGreaterThanOrEqual(500);
+  else expect({ status: answer.status, text: answer.text }).toEqual({ status, text: answer.text });
+  expect(JSON.parse(answer.text)).toMatchObject({ error: { message: expect.any(String) }, pdscope: { request_id: REQUEST_ID, ...(code !== undefined && { code }) } });
+}
+
+function expectErrorEvent(answer: Answer, message: RegExp): void {
+  const { objects, isDone } = eventsOf(answer.text);
+  const errors = objects.filter((object) => 'error' in object);
+  expect(errors).toEqual([expect.objectContaining({ error: expect.objectContaining({ message: expect.stringMatching(message) }) })]);
+  expect(objects.at(-1)).toBe(errors[0]);
+  // [DONE] after an error is the engine's own; pdscope writes none.
+  if ('pdscope' in (errors[0] ?? {})) expect(isDone).toBe(false);
+}
+
+function isIdle(sim: SimInstance): boolean {
+  const { running, loading, waiting } = sim.stats();
+  return running === 0 && loading === 0 && waiting === 0;
+}
+
+export interface Held {
+  readonly pinnedBlocks: number;
+  readonly leases: number;
+}
+
+export const NOTHING_HELD: Held = { pinnedBlocks: 0, leases: 0 };
+
+async function released(cluster: Cluster): Promise<Held> {
+  const held = (): Held => {
+    const stats = cluster.sims.map((sim) => sim.stats());
+    return { pinnedBlocks: stats.reduce((sum, { pinnedBlocks }) => sum + pinnedBlocks, 0), leases: stats.reduce((sum, { leases }) => sum + leases, 0) };
+  };
+  await waitFor('no block to be pinned', () => held().pinnedBlocks === 0 && held().leases === 0, RELEASE_MS).catch(() => undefined);
+  return held();
+}
