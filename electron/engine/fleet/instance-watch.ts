@@ -90,7 +90,7 @@ export function applyFindings(instance: ManagedInstance, findings: ProbeFindings
 const WORTH = { default: 0, metrics: 1, registration: 2, server_info: 2, given: 3 } as const;
 
 /** @returns whether the number of ranks changed. */
-export function applyDpSize(instance: Instance, size: number, source: Instance['dpSizeSource']): boolean {
+function applyDpSize(instance: Instance, size: number, source: Instance['dpSizeSource']): boolean {
   if (WORTH[source] < WORTH[instance.dpSizeSource]) return false;
   const before = instance.dpSize;
   setDpSize(instance, size, source);

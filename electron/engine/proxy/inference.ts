@@ -55,10 +55,6 @@ export class Inference {
     this.#options = options;
   }
 
-  get runningCount(): number {
-    return this.#running.size;
-  }
-
   /** Serves one request; settles when its answer has been handed over or refused. Never rejects. */
   handle(api: Api, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
     return this.#run({ api, path: API_PATHS[api], req, res, modes });

@@ -62,7 +62,6 @@ const InstanceInFileSchema = z.union([
     'bootstrap-port': listeningPort.optional(),
   }),
 ]);
-export type ConfiguredInstance = z.output<typeof InstanceInFileSchema>;
 
 const instances = z.array(InstanceInFileSchema).max(1024);
 
@@ -107,8 +106,6 @@ export const ServeConfigSchema = z.strictObject({
 }).partial();
 
 export type ServeConfig = z.output<typeof ServeConfigSchema>;
-/** As written, before validation. */
-export type RawServeConfig = z.input<typeof ServeConfigSchema>;
 export type ServeConfigKey = keyof ServeConfig;
 
 /** What each key takes, for error messages. */

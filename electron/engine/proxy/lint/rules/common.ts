@@ -152,7 +152,7 @@ const plainWithoutParams = checks(
   },
 );
 
-export function kvRoleOf({ leg, params }: Subject): string | undefined {
+function kvRoleOf({ leg, params }: Subject): string | undefined {
   if (params === undefined) return undefined;
   const role = leg.instance.transfer?.kvRole;
   if (role === 'kv_producer' && pulls(params)) return `${leg.instance.name} is a kv_producer and gets do_remote_prefill.`;

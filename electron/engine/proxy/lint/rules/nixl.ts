@@ -139,7 +139,7 @@ function remember(leaseMs: (instance: Instance) => number): Rule {
 }
 
 /** kv_lease_duration, seconds; before 2026-05-11 (770e9bd, about 0.22) VLLM_NIXL_ABORT_REQUEST_TIMEOUT of 480 s. */
-export function prefillLeaseMs(instance: Instance): number {
+function prefillLeaseMs(instance: Instance): number {
   return (extraNumber(instance, 'kv_lease_duration') ?? (isBefore(instance, 0, 22) ? 480 : 30)) * 1000;
 }
 
