@@ -58,7 +58,8 @@ export async function startCluster(mode: Mode, { spare, maxRetries = 0, headersT
   const sims: SimInstance[] = [];
   const engine = await createEngine({
     version: 'test', host: 'headless', proxy: { host: '127.0.0.1', port: 0 }, connector: mode.connector, maxRetries, capture: true,
-    timeouts: { headersMs: headersTimeoutMs }, protocol: { moriioHost: '127.0.0.1', moriioPort: 0, ...mode.settings },
+    // Tables of the size of a test: the usual ones take longer to make than a test does.
+    retention: { requests: 100, kvEvents: 100, blocks: 1000 }, timeouts: { headersMs: headersTimeoutMs }, protocol: { moriioHost: '127.0.0.1', moriioPort: 0, ...mode.settings },
   });
   const close = async (): Promise<void> => {
     await engine.close();
