@@ -84,15 +84,16 @@ export class Exchange implements LegContext, LegOwner {
     const { routable, excluded } = this.#candidates(kind);
     const failed = this.#failed;
     const candidates = failed === undefined ? routable : routable.filter((instance) => !failed.has(instance));
-    if (candidates.length === 0) throw noInstance(kind, excluded);
+    if (candidates.length === 0) throw noInstance(kind, [...excluded, ...this.#failedAmong(routable)]);
     const { policy } = this.#options;
     const { prefer } = options;
     const { chosen, scores } =
       prefer !== undefined && candidates.includes(prefer)
         ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
         : policy.choose(candidates, kind);
+    const isPinnedByClient = this.request.headers[RANK_HEADER] !== undefined;
     const pinned = prefer === undefined || chosen === prefer ? options.rank : undefined;
-    const rank = pinned ?? (this.request.headers[RANK_HEADER] === undefined ? chooseRank(chosen) : undefined);
+    const rank = isPinnedByClient ? undefined : (pinned ?? chooseRank(chosen));
     this.trace.decided({
       kind,
       policy: policy.name,
@@ -103,6 +104,13 @@ export class Exchange implements LegContext, LegOwner {
       excluded: this.#describeExcluded(excluded),
     });
     return rank === undefined ? { instance: chosen } : { instance: chosen, rank };
+  }
+
+  #failedAmong(instances: readonly Instance[]): { readonly instance: Instance; readonly reason: string }[] {
+    return instances.flatMap((instance) => {
+      const reason = this.#failed?.get(instance);
+      return reason === undefined ? [] : [{ instance, reason }];
+    });
   }
 
   /** Those of the scheduler that the connector can use. */

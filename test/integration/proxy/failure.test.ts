@@ -303,6 +303,16 @@ test('no instance of a role is a 503 that says why', async () => {
   expect(harness.tracer.last.error?.code).toBe('no_instance');
 });
 
+test('instances that failed as prefill and are missed as decode are named with what they answered', async () => {
+  await using prefill = await startUpstream(json({ id: 'x', choices: [], kv_transfer_params: null }));
+  await using both = await startUpstream(json({ error: { message: 'boom' } }, 500));
+  await using harness = await startHarness({ connector: 'nixl' });
+  harness.scheduler.add('both', both.origin);
+  harness.scheduler.add('prefill', prefill.origin);
+  const answer = await post(`${harness.origin}/v1/chat/completions`, CHAT_BODY);
+  expect([answer.status, await answer.json()]).toMatchObject([503, { error: { code: 'no_instance', message: `No decode instance can take the request: B0 (${both.origin}): failed in this request: boom` } }]);
+});
+
 test('a redirect is not followed', async () => {
   await using elsewhere = await startUpstream(PREFILL_OK);
   await using prefill = await startUpstream((res) => void res.writeHead(307, { location: elsewhere.origin }).end());

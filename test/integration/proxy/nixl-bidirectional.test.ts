@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Verdict } from '#shared/findings.ts';
 import type { ProtocolOptions } from '#shared/protocol.ts';
 import { NO_LINTER, type Linter } from '#engine/proxy/lint/linter.ts';
-import { post, startHarness, until, type Harness } from './harness.ts';
+import { post, startHarness, until, withRanks, type Harness } from './harness.ts';
 import { events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
 
 const PREFILL_PARAMS = '{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2]],"remote_engine_id":"p","remote_request_id":"r","remote_host":"10.0.0.1","remote_port":5600,"big":12345678901234567890}';
@@ -83,6 +83,14 @@ test('the decode answer\'s params go to the next turn\'s prefill as the bytes th
   expect(codes(c)).toEqual(['conversation_edited']);
   expect(c.harness.tracer.last.verdicts[0]?.message).toContain('message 3');
   expect([fact(c, 'Turns kept'), fact(c, 'Turns reused'), fact(c, 'Reuse refused')]).toEqual([3, 1, 1]);
+});
+
+test('the rank of the last turn is kept, unless the client pins one', async () => {
+  await using c = await startCase({ decodes: 0 });
+  await using decode = await startUpstream(json(chatAnswer(1, 'one')));
+  c.harness.scheduler.add('decode', decode.origin, withRanks(4));
+  for (const headers of [{}, {}, { 'x-data-parallel-rank': '3' }] as const) await c.chat({ messages: [user('hi')], conversation_id: 'c1' }, headers);
+  expect(decode.received.map(({ headers }) => headers['x-data-parallel-rank'])).toEqual(['0', '0', '3']);
 });
 
 test('the private field reaches no leg, and is recorded as removed', async () => {

@@ -238,6 +238,21 @@ describe('a stream of tokens', () => {
     expect(h.tracer.last.legs.at(-1)?.outcome).toBe('error');
   });
 
+  test('text cannot be had at all: the client gets the status, as nothing went out before', async () => {
+    const tokens = held();
+    const d = await upstream(routes({ [GENERATE]: tokens.script, '/detokenize': json({ error: { message: 'no tokenizer' } }, 500) }));
+    const h = await harness(await upstream(routes({ [RENDER]: json(RENDERED), [GENERATE]: PREFILLED, '/detokenize': json({ error: { message: 'no tokenizer' } }, 500) })), d);
+    const answering = chat(h, { stream: true });
+    await until(() => d.received.length === 1);
+    tokens.send(chunk([11]));
+    const answer = await answering;
+    expect([answer.status, answer.headers.get('content-type'), (await errorOf(answer)).message]).toEqual([500, 'application/json', 'no tokenizer']);
+    await until(() => d.received[0]?.isAborted);
+    await until(() => h.tracer.last.state);
+    expect(h.tracer.last).toMatchObject({ state: 'error', respondedWith: 500 });
+    expect(h.scheduler.inFlight).toBe(0);
+  });
+
   test('text cannot be had any more: the stream ends with the reason and the decode leg is cancelled', async () => {
     const tokens = held();
     let calls = 0;
