@@ -73,15 +73,21 @@ export function reasonAgainstHandoff(json: Json): string | undefined {
 }
 
 function reasonInFields(fields: Json): string | undefined {
-  const { n, best_of: bestOf, logprobs } = fields;
-  if (typeof n === 'number' && n > 1) return `n=${n}: the handoff serves one sequence`;
-  if (typeof bestOf === 'number' && bestOf > 1) return `best_of=${bestOf}: the handoff serves one sequence`;
+  const { logprobs } = fields;
+  const [n, bestOf] = [asNumber(fields['n']), asNumber(fields['best_of'])];
+  if (n !== undefined && n > 1) return `n=${n}: the handoff serves one sequence`;
+  if (bestOf !== undefined && bestOf > 1) return `best_of=${bestOf}: the handoff serves one sequence`;
   if (fields['use_beam_search'] === true) return 'use_beam_search: the handoff serves one sequence';
-  if (typeof fields['prompt_logprobs'] === 'number') return 'prompt_logprobs: only an instance that computes the prompt can give them';
-  if (fields['echo'] === true && typeof logprobs === 'number') {
+  if (asNumber(fields['prompt_logprobs']) !== undefined) return 'prompt_logprobs: only an instance that computes the prompt can give them';
+  if (fields['echo'] === true && asNumber(logprobs) !== undefined) {
     return 'echo with logprobs: only an instance that computes the prompt can give them';
   }
   return undefined;
+}
+
+/** Engines take numbers written as texts, too (pydantic's lax mode). */
+function asNumber(value: unknown): number | undefined {
+  return typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value)) ? Number(value) : undefined;
 }
 
 type Json = Readonly<Record<string, unknown>>;
