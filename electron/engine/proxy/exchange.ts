@@ -45,6 +45,9 @@ export interface ExchangeOptions {
   readonly logger: Logger;
 }
 
+/** How long a leg may go on after the client has its whole answer, ms: prefill beside a short decode may answer last. */
+const LATE_LEG_MS = 2000;
+
 /** Shared: nearly every decision has none, and the record keeps it. */
 const NONE_EXCLUDED: readonly CandidateScore[] = [];
 
@@ -67,6 +70,7 @@ export class Exchange implements LegContext, LegOwner {
   #retriesLeft: number;
   #answer: Answer | undefined;
   #stopReason: ProxyError | undefined;
+  #lateTimer: NodeJS.Timeout | undefined;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -193,6 +197,13 @@ export class Exchange implements LegContext, LegOwner {
     this.cancelLegs(reason);
   }
 
+  /** The client has its whole answer: a leg that still runs is given a moment, and then stopped. */
+  finished(): void {
+    if (this.#legs.length === 0) return;
+    const reason = new ProxyError(499, 'leg_outlived_request', 'The client had its whole answer, and the leg was still running.');
+    this.#lateTimer = setTimeout(() => this.stop(reason), LATE_LEG_MS).unref();
+  }
+
   /** The answer that goes to the client: its leg's error is the request's. */
   answeredWith(answer: Answer): void {
     this.#answer = answer;
@@ -200,6 +211,7 @@ export class Exchange implements LegContext, LegOwner {
 
   legSettled(leg: Leg, error: ProxyError | undefined): void {
     this.#legs = this.#legs.filter((other) => other !== leg);
+    if (this.#lateTimer !== undefined && this.#legs.length === 0) clearTimeout(this.#lateTimer);
     if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
   }
 

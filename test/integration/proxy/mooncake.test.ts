@@ -310,3 +310,13 @@ test('a prefill leg that breaks after decode began to answer ends the stream wit
   await until(() => pair.decode.received[0]?.isAborted);
   await until(() => pair.tracer.last.state === 'error');
 });
+
+test.each([true, false])('a prefill leg that never ends is stopped once the client has its answer (stream: %s)', async (stream) => {
+  const answer = events(['data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"length"}]}\n\n', 'data: [DONE]\n\n']);
+  await using pair = await startPair({ prefillScript: HANG, decodeScript: stream ? answer : json(DONE) });
+  expect(await (await pair.chat({ ...CHAT_BODY, stream })).text()).toContain('hi');
+  await until(() => pair.tracer.last.state);
+  await until(() => pair.prefill.received[0]?.isAborted);
+  await until(() => pair.scheduler.inFlight === 0);
+  expect(pair.tracer.last).toMatchObject({ state: 'ok', verdicts: [], legs: [{ outcome: 'aborted' }, { outcome: 'ok' }] });
+});

@@ -469,3 +469,21 @@ test('an address that is not this machine\'s: listening fails, and the error say
   await using other = await startHarness({ connector: 'plain', protocol: { moriioHost: '203.0.113.7', moriioPort: 0 } });
   await expect(other.proxy.setConnector('moriio')).rejects.toMatchObject({ code: 'listen_failed', message: expect.stringContaining('--moriio-host') as string });
 });
+
+test('routes that generate go to prefill instances: decode would wait for blocks for ever', async () => {
+  await using cluster = await startCluster();
+  const { harness, prefill, decode } = cluster;
+  for (const path of ['/v1/responses', '/v1/messages']) expect((await post(`${harness.origin}${path}`, { input: 'x' })).status).toBe(200);
+  expect([prefill.received.map(({ url }) => url), decode.received]).toEqual([['/v1/responses', '/v1/messages'], []]);
+  expect(harness.tracer.last.decisions[0]?.excluded).toMatchObject([{ name: 'D0', reason: 'a MoRIIO decode instance cannot compute a prompt' }]);
+});
+
+test.each([0, 1])('a switch under way when pdscope closes leaves no socket open (%s turns of the event loop before)', async (turns) => {
+  const harness = await startHarness({ connector: 'plain', protocol: { moriioHost: '127.0.0.1', moriioPort: 0 } });
+  const switching = harness.proxy.setConnector('moriio').catch(() => undefined);
+  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+  await harness[Symbol.asyncDispose]();
+  await switching;
+  // Either it did not happen any more, or what it opened was closed.
+  expect([undefined, 'closed']).toContain(harness.proxy.connectorStatus().facts.find(({ title }) => title === 'Registration socket')?.value);
+});

@@ -143,6 +143,8 @@ export interface Connector {
   readonly name: ConnectorName;
   /** The legs that an ordinary request needs; without a routable instance for each, the proxy is unhealthy. */
   readonly legs: readonly LegKind[];
+  /** Whose instances compute a whole request alone, besides `both`. Default: decode. */
+  readonly wholeOn?: 'prefill' | 'decode';
   /** Why this protocol cannot use an instance for a leg now, in words; undefined when it can. Called for every choice. */
   refuses?(instance: Instance, kind: LegKind): string | undefined;
   run(context: LegContext): Promise<Answer>;

@@ -37,6 +37,7 @@ export function createMoriio(services: ConnectorServices, timing: MoriioTiming =
 export class MoriioConnector implements Connector {
   readonly name = 'moriio';
   readonly legs = ['prefill', 'decode'] as const;
+  readonly wholeOn = 'prefill';
   readonly #services: ConnectorServices;
   readonly #pingMs: number;
   readonly #registry: Registry;
