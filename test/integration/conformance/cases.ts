@@ -13,7 +13,9 @@ export type Expected =
   | { readonly kind: 'left' }
   /** The right answer, after a retry. */
   | { readonly kind: 'repeated' }
-  /** The right answer, or an error: as a status, or after the head as an error event. */
+  /** The right answer, whether that takes the allowed retry or not. */
+  | { readonly kind: 'right' }
+  /** The right answer, or an error status. */
   | { readonly kind: 'right-or-refused' };
 
 export interface Case {
@@ -24,7 +26,7 @@ export interface Case {
   readonly fault?: SimFault;
   readonly amount?: number;
   /** The leg is held back: for ever, or until something has happened. */
-  readonly hold?: 'for-ever' | 'client-leaves' | 'prefill-restarts';
+  readonly hold?: 'for-ever' | 'client-leaves' | 'prefill-restarts' | 'decode-restarts';
   /** The client leaves after its first chunk. */
   readonly leavesStreaming?: boolean;
   /** One retry is allowed; the fault stays with the first instance that is asked. */
@@ -39,6 +41,7 @@ const RESET = { kind: 'refused', status: 502, code: 'upstream_reset' } as const;
 const EMPTY = { kind: 'refused', status: 502, code: 'empty_response' } as const;
 const LEFT = { kind: 'left' } as const;
 const REPEATED = { kind: 'repeated' } as const;
+const RIGHT = { kind: 'right' } as const;
 
 /** Chunks of a stream before the cut: there are more than these. */
 const CUT_AFTER = 4;
@@ -85,6 +88,9 @@ export const CASES = [
   { name: 'decode resets mid-stream, though another one would not', on: 'decode', fault: 'reset-mid-stream', amount: CUT_AFTER, retry: 'on-other', expected: { kind: 'broken' } },
 
   { name: 'prefill restarts between the legs', on: 'decode', hold: 'prefill-restarts', expected: { kind: 'right-or-refused' } },
+  { name: 'prefill restarts between the legs, one retry is allowed', on: 'decode', hold: 'prefill-restarts', retry: 'on-same', expected: RIGHT },
+  { name: 'decode restarts between the legs', on: 'prefill', hold: 'decode-restarts', expected: { kind: 'right-or-refused' } },
+  { name: 'decode restarts between the legs, one retry is allowed', on: 'prefill', hold: 'decode-restarts', retry: 'on-same', expected: RIGHT },
 ] as const satisfies readonly Case[];
 
 export type CaseName = (typeof CASES)[number]['name'];
@@ -113,4 +119,9 @@ export function describeExpected(expected: Expected, isStream: boolean): string 
   return OUTCOMES[expected.kind];
 }
 
-const OUTCOMES = { left: 'every engine stops', repeated: 'the right answer after a retry', 'right-or-refused': 'the right answer or an error' } as const;
+const OUTCOMES = {
+  left: 'every engine stops',
+  repeated: 'the right answer after a retry',
+  right: 'the right answer',
+  'right-or-refused': 'the right answer or an error',
+} as const;

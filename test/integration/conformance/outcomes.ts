@@ -35,6 +35,7 @@ export function expectOutcomes(outcome: Outcome): void {
     case 'repeated':
       expectRepeated(detail, each, outcome.sent.mode);
       break;
+    case 'right':
     case 'right-or-refused':
       break;
   }
