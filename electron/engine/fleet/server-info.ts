@@ -4,7 +4,7 @@
  * Fields: vllm/config/{parallel,cache,kv_transfer}.py.
  */
 import { z } from 'zod';
-import type { TransferFacts } from '#shared/instance.ts';
+import { MAX_RANKS, type TransferFacts } from '#shared/instance.ts';
 import { httpGet } from './http-get.ts';
 import type { ProbeOptions } from './probe.ts';
 
@@ -17,9 +17,12 @@ export interface ServerFacts {
 }
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** It is kept and shown; real ones have a few hundred characters. */
+const MAX_EXTRA_CONFIG_CHARS = 16 * 1024;
 
 const text = z.string().min(1).max(1024).optional().catch(undefined);
 const size = z.number().int().min(1).max(65_536).optional().catch(undefined);
+const ranks = z.number().int().min(1).max(MAX_RANKS).optional().catch(undefined);
 const flag = z.boolean().optional().catch(undefined);
 
 const ConfigSchema = z.object({
@@ -28,8 +31,8 @@ const ConfigSchema = z.object({
     .object({
       tensor_parallel_size: size,
       pipeline_parallel_size: size,
-      data_parallel_size: size,
-      data_parallel_size_local: size,
+      data_parallel_size: ranks,
+      data_parallel_size_local: ranks,
       data_parallel_external_lb: flag,
       data_parallel_hybrid_lb: flag,
     })
@@ -45,7 +48,11 @@ const ConfigSchema = z.object({
       engine_id: text,
       kv_role: text,
       kv_load_failure_policy: text,
-      kv_connector_extra_config: z.record(z.string(), z.unknown()).optional().catch(undefined),
+      kv_connector_extra_config: z
+        .record(z.string(), z.unknown())
+        .refine((config) => JSON.stringify(config).length <= MAX_EXTRA_CONFIG_CHARS)
+        .optional()
+        .catch(undefined),
     })
     .nullish()
     .catch(undefined),

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { errorMessage } from '#shared/errors.ts';
-import { KvEventsConfigSchema } from '#shared/instance.ts';
+import { KvEventsConfigSchema, MAX_RANKS } from '#shared/instance.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEvents } from './kv-events-option.ts';
 import { parseBytes, parseDemoShape, parseDurationMs } from './quantities.ts';
@@ -28,7 +28,7 @@ const duration = written(parseDurationMs);
 const port = z.number().int().min(0).max(65_535);
 
 const listeningPort = z.number().int().min(1).max(65_535);
-const dpSize = z.number().int().min(1).max(1024);
+const dpSize = z.number().int().min(1).max(MAX_RANKS);
 
 const KvEventsInFileSchema = z.union([
   z.string().transform((text, context) => {

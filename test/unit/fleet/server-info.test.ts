@@ -27,8 +27,16 @@ describe('/server_info', () => {
     ['internal balancing: all ranks', { data_parallel_size: 8, data_parallel_size_local: 2 }, 8],
     ['nothing said', {}, undefined],
     ['nonsense', { data_parallel_size: -1 }, undefined],
+    ['more than any engine has', { data_parallel_size: 1025 }, undefined],
   ])('reads the number of ranks: %s', (_name, parallel, expected) => {
     expect(serverFactsOf({ vllm_config: { ...CONFIG, parallel_config: parallel } })?.dpSize).toBe(expected);
+  });
+
+  it('leaves out an extra configuration that is too large to keep', () => {
+    const transfer = { ...CONFIG.kv_transfer_config, kv_connector_extra_config: { note: 'x'.repeat(20_000) } };
+    const facts = serverFactsOf({ vllm_config: { ...CONFIG, kv_transfer_config: transfer } });
+    expect(facts?.transfer).toMatchObject({ kvConnector: 'NixlConnector', engineId: 'e-1' });
+    expect(facts?.transfer.extraConfig).toBeUndefined();
   });
 
   it('takes an engine without a KV connector', () => {
