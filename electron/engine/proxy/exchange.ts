@@ -22,7 +22,7 @@ import { RANK_HEADER, type LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
-import { ProxyError } from './proxy-error.ts';
+import { NEVER_SENT, ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
 import { WHOLE_ANSWER_FACTOR, type ProxyTimeouts } from './timeouts.ts';
 
@@ -66,7 +66,8 @@ export class Exchange implements LegContext, LegOwner {
   #legs: Leg[] = [];
   readonly #attempts: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   #failed: Map<Instance, string> | undefined;
-  #hasRepeatedOnSame = false;
+  /** The only one of its role, tried again: and how many legs that were under way on it then may be lost with the first. */
+  #again: { readonly instance: Instance; left: number } | undefined;
   #retriesLeft: number;
   #answer: Answer | undefined;
   #stopReason: ProxyError | undefined;
@@ -171,15 +172,17 @@ export class Exchange implements LegContext, LegOwner {
   mayRepeat(error: unknown): boolean {
     if (!(error instanceof ProxyError) || !error.retryable || error.leg === undefined || error.instance === undefined) return false;
     if (this.#stopReason !== undefined) return false;
-    const isPaid = this.#failed?.has(error.instance) === true;
+    const again = this.#again?.instance === error.instance && this.#again.left > 0 ? this.#again : undefined;
+    const isPaid = again !== undefined || this.#failed?.has(error.instance) === true;
     if (this.#retriesLeft === 0 && !isPaid) return false;
     this.#failed ??= new Map();
     this.#failed.set(error.instance, `failed in this request: ${error.message}`);
     const failed = this.#failed;
     const hasOther = this.#candidates(error.leg).routable.some((instance) => !failed.has(instance));
     if (!hasOther) {
-      if (!error.mayRepeatOnSame || this.#hasRepeatedOnSame) return false;
-      this.#hasRepeatedOnSame = true;
+      if (!error.mayRepeatOnSame || (this.#again !== undefined && again === undefined)) return false;
+      if (again === undefined) this.#again = { instance: error.instance, left: this.#legs.filter(({ instance }) => instance === error.instance).length };
+      else again.left--;
       failed.delete(error.instance);
     }
     if (!isPaid) this.#retriesLeft--;
@@ -212,6 +215,7 @@ export class Exchange implements LegContext, LegOwner {
   legSettled(leg: Leg, error: ProxyError | undefined): void {
     this.#legs = this.#legs.filter((other) => other !== leg);
     if (this.#lateTimer !== undefined && this.#legs.length === 0) clearTimeout(this.#lateTimer);
+    if (error !== undefined && NEVER_SENT.has(error.code)) this.#options.linter.neverSent?.(leg.request);
     if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
   }
 

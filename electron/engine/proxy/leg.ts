@@ -46,7 +46,7 @@ export interface LegSetup {
 export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
   readonly kind: LegKind;
   readonly instance: Instance;
-  protected readonly request: LegRequest;
+  readonly request: LegRequest;
   protected readonly legTrace: LegTrace;
   protected readonly owner: LegOwner;
   protected controller: Dispatcher.DispatchController | undefined;

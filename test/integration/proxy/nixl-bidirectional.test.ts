@@ -2,9 +2,10 @@
 import { expect, test } from 'vitest';
 import type { Verdict } from '#shared/findings.ts';
 import type { ProtocolOptions } from '#shared/protocol.ts';
+import { createLinter } from '#engine/proxy/lint/create-linter.ts';
 import { NO_LINTER, type Linter } from '#engine/proxy/lint/linter.ts';
 import { post, startHarness, until, withRanks, type Harness } from './harness.ts';
-import { events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
+import { closedPort, events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
 
 const PREFILL_PARAMS = '{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2]],"remote_engine_id":"p","remote_request_id":"r","remote_host":"10.0.0.1","remote_port":5600,"big":12345678901234567890}';
 const prefillOk = (usage: object = { prompt_tokens: 100, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 90 } }): Script =>
@@ -83,6 +84,22 @@ test('the decode answer\'s params go to the next turn\'s prefill as the bytes th
   expect(codes(c)).toEqual(['conversation_edited']);
   expect(c.harness.tracer.last.verdicts[0]?.message).toContain('message 3');
   expect([fact(c, 'Turns kept'), fact(c, 'Turns reused'), fact(c, 'Reuse refused')]).toEqual([3, 1, 1]);
+});
+
+test('params of a prefill leg that never reached its instance are used on another one, and are no reuse to the linter', async () => {
+  const prefill: Script = (res, request, index) => json(`{"id":"x","choices":[{"index":0}],"kv_transfer_params":${PREFILL_PARAMS.replace('"r"', `"r${index}"`)}}`)(res, request, index);
+  await using c = await startCase({ linter: createLinter(), prefill });
+  c.harness.scheduler.add('prefill', `http://127.0.0.1:${await closedPort()}`);
+  const messages: object[] = [user('hi')];
+  // The policy takes turns: the later two meet the closed port first.
+  for (let turn = 1; turn <= 3; turn++) {
+    await c.chat({ messages, conversation_id: 'c1' });
+    messages.push(assistant(`answer ${turn}`), user('more'));
+  }
+  const { requests } = c.harness.tracer;
+  expect(requests.map(({ retries }) => retries)).toEqual([0, 1, 1]);
+  expect(requests.flatMap(({ verdicts }) => verdicts.map(({ code }) => code))).not.toContain('reference_reused');
+  expect(c.prefill.received.map(({ body }) => /"remote_request_id":"t\d"/.exec(body.toString())?.[0])).toEqual([undefined, '"remote_request_id":"t1"', '"remote_request_id":"t2"']);
 });
 
 test('the rank of the last turn is kept, unless the client pins one', async () => {

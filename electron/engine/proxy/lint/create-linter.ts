@@ -86,6 +86,11 @@ class ContractLinter implements Linter {
     return judgeAll(CONTRACTS[context.connector], `${leg.kind}->proxy`, this.#subject({ context, leg, params, facts, memory }));
   }
 
+  neverSent({ kvTransferParams }: LegRequest): void {
+    const reference = typeof kvTransferParams === 'string' ? new ParamsView(kvTransferParams).reference : undefined;
+    if (reference !== undefined) this.#references.notUsed(reference);
+  }
+
   #subject(given: {
     readonly context: LintContext; readonly leg: LegRequest; readonly params: ParamsView | undefined; readonly memory: RequestMemory;
     readonly headers?: LegHeaders; readonly facts?: LegFacts;
