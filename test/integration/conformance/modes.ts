@@ -73,6 +73,15 @@ const NOT_REPEATED_ON_SAME: Difference = {
 };
 const WITHOUT_HANDOFF = { 'decode answers 500 once, and is the only one': NOT_REPEATED_ON_SAME } as const;
 
+/** What can be lost while both legs run. */
+const TOGETHER = {
+  'prefill restarts between the legs': {
+    expected: { kind: 'right-or-refused' },
+    why: 'decode waits for KV that will not come: its engine gives up with 500, unless pdscope learns of the restart before and ends the wait with 502',
+  },
+  'decode restarts between the legs': { expected: { kind: 'right-or-refused' }, why: 'decode was asked before, and broke off' },
+} as const satisfies Mode['differences'];
+
 const NIXL: Mode = { name: 'nixl', connector: 'nixl', roles: PAIR, sim: () => ({ transfer: 'nixl' }), legs: 'serial', prefillParams: KEEP_NIXL, decodeParams: PULL };
 
 const BIDIRECTIONAL: Mode = {
@@ -89,13 +98,14 @@ const BIDIRECTIONAL: Mode = {
 const PUSH: Mode = {
   name: 'nixl-push', connector: 'nixl-push', roles: PAIR, sim: () => ({ transfer: 'nixl-push' }), legs: 'together', firstTurns: 1, prefillParams: KEEP_NIXL,
   decodeParams: { do_remote_prefill: true, do_remote_decode: false, remote_engine_id: text, remote_host: '127.0.0.1', remote_port: count, tp_size: 1 },
-  repeatedRequestId: /^conformance-1-try2$/u,
+  repeatedRequestId: /^conformance-1-try2$/u, differences: TOGETHER,
 };
 
 const MOONCAKE: Mode = {
   name: 'mooncake', connector: 'mooncake', roles: PAIR, sim: () => ({ transfer: 'mooncake' }), legs: 'together',
   prefillParams: { ...KEEP, transfer_id: text },
   decodeParams: { do_remote_prefill: true, do_remote_decode: false, transfer_id: text, remote_engine_id: text, remote_bootstrap_addr: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/u) },
+  differences: TOGETHER,
 };
 
 function moriio(mode: 'READ' | 'WRITE', ranks?: 2): Mode {
@@ -103,14 +113,20 @@ function moriio(mode: 'READ' | 'WRITE', ranks?: 2): Mode {
   const fetch = { do_remote_prefill: true, do_remote_decode: false, transfer_id: text, ...peer, remote_dp_rank: count };
   return {
     name: `moriio ${mode}${ranks === undefined ? '' : ', 2 ranks'}`, connector: 'moriio', roles: PAIR, sim: () => ({ transfer: 'moriio', moriio: { mode } }),
-    legs: mode === 'READ' ? 'serial' : 'together', requestId: MORIIO_ID, ...(ranks !== undefined && { ranks }),
+    ...(mode === 'READ' ? { legs: 'serial' } : { legs: 'together', differences: TOGETHER }), requestId: MORIIO_ID, ...(ranks !== undefined && { ranks }),
     prefillParams: { ...KEEP, transfer_id: text, remote_engine_id: null, remote_block_ids: null, ...peer },
     decodeParams: mode === 'READ' ? { ...fetch, remote_engine_id: text, remote_block_ids: ids } : { ...fetch, remote_engine_id: null, remote_block_ids: null },
   };
 }
 
 export const MODES = {
-  plain: { name: 'plain', connector: 'plain', roles: PAIR, sim: () => ({ transfer: 'none', sharedStore: createSharedStore() }), legs: 'serial', differences: WITHOUT_HANDOFF },
+  plain: {
+    name: 'plain', connector: 'plain', roles: PAIR, sim: () => ({ transfer: 'none', sharedStore: createSharedStore() }), legs: 'serial',
+    differences: {
+      ...WITHOUT_HANDOFF,
+      'prefill restarts between the legs': { expected: { kind: 'right' }, why: 'the shared store outlives the instance' },
+    },
+  },
   nixl: NIXL,
   'nixl-ranks': { ...NIXL, name: 'nixl, 2 ranks', ranks: 2 },
   'nixl-bidirectional': BIDIRECTIONAL,

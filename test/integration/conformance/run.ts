@@ -27,7 +27,7 @@ export interface RunInit {
 }
 
 /** `each` undefined: nothing goes wrong. Resolves with what engines still hold in the end, which must be nothing. */
-export async function runConformance(init: RunInit, each: Case | undefined): Promise<Held> {
+export async function runConformance(init: RunInit, each?: Case): Promise<Held> {
   const { mode } = init;
   await using cluster = await startCluster(mode, each === undefined ? {} : optionsOf(each, mode));
   const sent = { ...init, request: await prepare(cluster, init) };
@@ -38,6 +38,25 @@ export async function runConformance(init: RunInit, each: Case | undefined): Pro
 }
 
 type Run = RunInit & Sent;
+
+/** Requests one after the other reach every rank of both sides, each with the parameters of its own ranks. */
+export async function runOverRanks(init: RunInit, ranks: number): Promise<Held> {
+  const { mode, isStream, rightText } = init;
+  await using cluster = await startCluster(mode);
+  const request = await prepare(cluster, init);
+  const used = { prefill: new Set<number>(), decode: new Set<number>() };
+  for (let n = 0; n < ranks; n++) {
+    for (const sim of cluster.sims) sim.clearReceived();
+    const answer = await cluster.post(request.path, request.body, { requestId: REQUEST_ID });
+    expectComplete(answer, isStream);
+    expect(textOf(answer)).toBe(await rightText(request));
+    expectLegsAsSent(cluster, { ...init, request });
+    for (const kind of ['prefill', 'decode'] as const) for (const { request: { headers } } of cluster.received(kind)) used[kind].add(Number(headers['x-data-parallel-rank']));
+  }
+  const all = new Set(Array.from({ length: ranks }, (_, rank) => rank));
+  expect(used).toEqual({ prefill: all, decode: all });
+  return released(cluster);
+}
 
 async function expectAllWell(cluster: Cluster, sent: Run): Promise<void> {
   const { mode, api, isStream, request, rightText } = sent;

@@ -13,10 +13,10 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
-import { applies, CASES, describeExpected, expectedOf, type Case } from './cases.ts';
+import { applies, CASES, describeExpected, expectedOf } from './cases.ts';
 import type { Mode } from './modes.ts';
 import { directText } from './requests.ts';
-import { NOTHING_HELD, runConformance, type Held } from './run.ts';
+import { NOTHING_HELD, runConformance, runOverRanks, type RunInit } from './run.ts';
 
 type Form = 'streaming' | 'whole';
 
@@ -31,15 +31,19 @@ export function describeConformance(mode: Mode): void {
   describe.concurrent.each(['chat', 'completions'] as const)(`${mode.name}, %s`, (api) => {
     describe.each(['streaming', 'whole'] as const satisfies readonly Form[])('%s', (form) => {
       const isStream = form === 'streaming';
-      const run = (each?: Case): Promise<Held> => runConformance({ mode, api, isStream, rightText: (request) => directText(reference, request) }, each);
+      const init: RunInit = { mode, api, isStream, rightText: (request) => directText(reference, request) };
 
       test('all well: the right answer, legs as the protocol wants them, nothing pinned, an exact timeline', async () => {
-        expect(await run()).toEqual(NOTHING_HELD);
+        expect(await runConformance(init)).toEqual(NOTHING_HELD);
+      });
+
+      test.each(mode.ranks === undefined ? [] : [mode.ranks])('all well: each of the %d ranks of both sides serves', async (ranks) => {
+        expect(await runOverRanks(init, ranks)).toEqual(NOTHING_HELD);
       });
 
       const cases = CASES.filter((each) => applies(each, mode, { api, isStream }));
       test.each(cases.map((each) => [`${each.name}: ${describeExpected(expectedOf(each, mode, isStream), isStream)}`, each] as const))('%s', async (_name, each) => {
-        expect(await run(each)).toEqual(NOTHING_HELD);
+        expect(await runConformance(init, each)).toEqual(NOTHING_HELD);
       });
     });
   });
