@@ -33,6 +33,8 @@ export const ProtocolOptionsSchema = ProtocolSettingsSchema.extend({
   /** moriio: where engines register. Default 0.0.0.0:36367, because engines run elsewhere. */
   moriioHost: z.string().min(1).max(255).default('0.0.0.0'),
   moriioPort: z.number().int().min(0).max(65_535).default(36_367),
+  /** moriio: addresses, networks (`10.0.0.0/24`) and host names of engines that may register. Default: all. */
+  moriioAllow: z.array(z.string().min(1).max(255)).max(256).default([]),
   /** moriio: transfer mode that instances must have. Default: that of the first one registered. */
   moriioMode: z.enum(['READ', 'WRITE']).optional(),
 });

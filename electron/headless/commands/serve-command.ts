@@ -68,6 +68,7 @@ function describeServe(command: Command): Command {
     .option('--bootstrap-port <number>', 'mooncake: bootstrap port of prefill instances that name none (default: 8998)', wholeNumber(1, 65_535))
     .option('--moriio-host <address>', 'moriio: where engines register (default: 0.0.0.0; of the demo: 127.0.0.1)')
     .option('--moriio-port <number>', 'moriio: port of the registration socket (default: 36367)', portNumber)
+    .option('--moriio-allow <network...>', 'moriio: addresses, networks (10.0.0.0/24) and names of engines that may register (default: all)')
     .addOption(new Option('--moriio-mode <mode>', 'moriio: transfer mode (default: that of the first instance)').choices(['READ', 'WRITE']))
     .option('--conversation-ttl <duration>', 'nixl-bidirectional: how long blocks of a conversation are reused (default: 450s)', reading(parseDurationMs))
     .option('--keep-conversations <number>', 'nixl-bidirectional: conversations remembered (default: 10000)', wholeNumber(1, 1_000_000))

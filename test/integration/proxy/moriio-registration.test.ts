@@ -41,6 +41,24 @@ test('an instance of another transfer mode is refused with the reason, until it 
   expect(other.received.length).toBeGreaterThan(0);
 });
 
+test('engines that name a host outside the allowed ones do not join, whatever their other address is', async () => {
+  await using decode = await startUpstream(events(ANSWER));
+  const { harness, findings } = await startMoriio({ protocol: { moriioHost: '127.0.0.1', moriioPort: 0, moriioAllow: ['127.0.0.1', '10.0.0.0/24'] } });
+  await using _harness = harness;
+  using pinger = startPinger(endpointOf(harness));
+  for (let ping = 0; ping < 2; ping++) await pinger.send(v2('D', decode.port, { zmqHost: '10.0.1.1' }));
+  await pinger.send({ ...v2('D', decode.port), http_address: '203.0.113.9:8000' });
+  await pinger.send(v2('D', decode.port));
+  await until(() => harness.scheduler.instances.length === 1);
+  const { facts, tables } = harness.proxy.connectorStatus();
+  expect(facts.find(({ title }) => title === 'Refused: hosts not allowed')?.value).toBe(3);
+  expect(tables.map(({ total }) => total)).toEqual([1, 2]);
+  expect(findings.map(({ code, message }) => [code, message])).toEqual([
+    ['moriio_not_allowed', `${decode.origin} registers, but 10.0.1.1 is not among the hosts that may: it was ignored.`],
+    ['moriio_not_allowed', 'http://203.0.113.9:8000 registers, but 203.0.113.9 is not among the hosts that may: it was ignored.'],
+  ]);
+});
+
 test('what is no registration is counted and shown, reported once per kind, and hurts nothing', async () => {
   await using cluster = await startCluster();
   const { pinger, harness } = cluster;

@@ -8,6 +8,8 @@ import { MAX_ENTRIES, MISSED_PINGS, missedPings, type Entry, type Registry } fro
 export interface MoriioCounts {
   readonly registrations: number;
   readonly hellos: number;
+  /** Registrations that name hosts outside the allowed ones. */
+  readonly notAllowed: number;
   readonly p2pNccl: number;
   readonly malformed: number;
 }
@@ -41,6 +43,7 @@ export function moriioStatus(input: StatusInput): ConnectorStatus {
       { title: 'Transfer mode', value: describeMode(registry) },
       { title: 'Registrations received', value: counts.registrations },
       { title: 'HELLO messages', value: counts.hellos },
+      { title: 'Refused: hosts not allowed', value: counts.notAllowed },
       { title: 'Refused: P2P-NCCL heartbeats', value: counts.p2pNccl },
       { title: 'Refused: malformed messages', value: counts.malformed },
     ],
@@ -85,6 +88,9 @@ function notices({ endpoint, port, registry, counts, instances, nowMs }: StatusI
   const schemas = new Set(entries.map(({ registration }) => (registration.schema === 'v2' ? 'v2' : 'v1')));
   if (schemas.size > 1) {
     found.push({ severity: 'warning', message: 'Engines from before and since 2026-04-23 have registered: use one vLLM version, transfers between them are not promised.' });
+  }
+  if (counts.notAllowed > 0) {
+    found.push({ severity: 'warning', message: `${counts.notAllowed} registrations name hosts that --moriio-allow leaves out. See the table of refused messages.` });
   }
   if (counts.p2pNccl > 0) {
     found.push({ severity: 'error', message: `${counts.p2pNccl} heartbeats of P2P-NCCL engines were refused: that is another protocol. See the table of refused messages.` });
@@ -163,7 +169,7 @@ function refusalTable(refusals: Refusals): StatusTable {
   return {
     id: 'refused',
     title: 'Refused messages',
-    summary: 'One row per kind of message that was no registration, the latest first.',
+    summary: 'One row per kind of message that was refused, the latest first.',
     columns: [{ title: 'What' }, { title: 'Reason' }, { title: 'Count' }, { title: 'Last' }],
     rows: refusals.list().map(({ what, reason, count, lastAtUnixMs }) => [what, reason, count, { atUnixMs: lastAtUnixMs }]),
     total: refusals.size,
