@@ -262,7 +262,7 @@ export class Exchange implements LegContext, LegOwner {
       attempt,
       path,
       headers,
-      headersTimeoutMs: request.kind === 'decode' && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
+      headersTimeoutMs: (request.kind === 'decode' || request.kind === 'forward') && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
     };
   }
 
