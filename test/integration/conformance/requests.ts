@@ -19,9 +19,9 @@ export interface ClientBody {
 }
 
 /** `unknown` must reach every engine as it is; `min_tokens` and `stop` must not reach prefill. */
-export function clientBody(mode: Mode, api: ConformanceApi, isStream: boolean): ClientBody {
+export function clientBody(mode: Mode, api: ConformanceApi, { isStream, maxTokens = MAX_TOKENS }: { readonly isStream: boolean; readonly maxTokens?: number }): ClientBody {
   const common = {
-    model: MODEL, max_tokens: MAX_TOKENS, min_tokens: 4, ignore_eos: true, seed: 11, stop: ['\u0000'], unknown: { of: ['nobody'] },
+    model: MODEL, max_tokens: maxTokens, min_tokens: 4, ignore_eos: true, seed: 11, stop: ['\u0000'], unknown: { of: ['nobody'] },
     ...(isStream && { stream: true, stream_options: { include_usage: true } }), ...mode.privateFields,
   };
   if (api === 'completions') return { path: API_PATHS.completions, body: { prompt: WORDS, ...common } };
@@ -61,17 +61,17 @@ export function textOf({ text, contentType }: Answer): string {
 }
 
 /** Asserts an answer that is complete in every part a client may look at. */
-export function expectComplete(answer: Answer, isStream: boolean): void {
+export function expectComplete(answer: Answer, isStream: boolean, tokens = MAX_TOKENS): void {
   expect({ status: answer.status, isCut: answer.isCut }).toEqual({ status: 200, isCut: false });
   if (!isStream) {
     const body = JSON.parse(answer.text) as Json;
-    expect(body).toMatchObject({ model: MODEL, usage: { completion_tokens: MAX_TOKENS }, choices: [{ index: 0, finish_reason: 'length' }] });
+    expect(body).toMatchObject({ model: MODEL, usage: { completion_tokens: tokens }, choices: [{ index: 0, finish_reason: 'length' }] });
     return;
   }
   const { objects, isDone } = eventsOf(answer.text);
   expect(isDone).toBe(true);
   expect(objects.every((object) => !('error' in object))).toBe(true);
-  expect(objects.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: MAX_TOKENS } });
+  expect(objects.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: tokens } });
   const finishes = objects.flatMap((object) => (object['choices'] as Choice[]).map((choice) => choice.finish_reason)).filter((reason) => typeof reason === 'string');
   expect(finishes).toEqual(['length']);
 }

@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { ApiError } from '#engine/simulator/api-error.ts';
 import type { SimInstance } from '#engine/simulator/sim-instance.ts';
 import type { SimFault } from '#shared/operations.ts';
+import type { Role } from '#shared/vocabulary.ts';
 import { waitFor } from '../engine/wait-for.ts';
 import { expectedOf, type Case, type Expected } from './cases.ts';
 import type { Answer } from './client.ts';
@@ -17,6 +18,8 @@ import { expectTimeline, expectTimesInOrder } from './timeline.ts';
 const RELEASE_MS = 15_000;
 /** Of cases in which an instance hangs. */
 const HANG_HEADERS_MS = 400;
+/** More than the tokens that reading them from another instance must gain (`kv_recompute_threshold`, 64). */
+const FIRST_TURN_TOKENS = 100;
 
 export interface RunInit {
   readonly mode: Mode;
@@ -60,9 +63,12 @@ export async function runOverRanks(init: RunInit, ranks: number): Promise<Held> 
 
 async function expectAllWell(cluster: Cluster, sent: Run): Promise<void> {
   const { mode, api, isStream, request, rightText } = sent;
+  const before = await tokensFetched(cluster);
   const answer = await cluster.post(request.path, request.body, { requestId: REQUEST_ID });
   expectComplete(answer, isStream);
   expect(textOf(answer)).toBe(await rightText(request));
+  const after = await tokensFetched(cluster);
+  expect(cluster.sims.filter((_, index) => Number(after[index]) > Number(before[index])).map(({ role }) => role)).toEqual(fetchingRoles(mode));
   const row = await cluster.row(REQUEST_ID);
   expect(row).toMatchObject({ state: 'ok', status: 200, retries: 0, isStream, connector: mode.connector });
   expect(row.findings).toBeUndefined();
@@ -77,11 +83,29 @@ async function expectAllWell(cluster: Cluster, sent: Run): Promise<void> {
   expectTimeline(detail, mode);
 }
 
+/** Prompt tokens that each instance has got from others, by its own count: the engines' word that a handoff came about. */
+function tokensFetched(cluster: Cluster): Promise<readonly number[]> {
+  return Promise.all(
+    cluster.sims.map(async ({ url }) => {
+      const page = await (await fetch(`${url}/metrics`)).text();
+      const samples = page.matchAll(/^vllm:prompt_tokens_by_source_total\{[^}]*source="external_kv_transfer"[^}]*\} (\S+)$/gmu);
+      return [...samples].reduce((sum, [, value]) => sum + Number(value), 0);
+    }),
+  );
+}
+
+/** Decode reads what prefill computed; in a conversation prefill has read decode's blocks of the last turn before. */
+function fetchingRoles({ legs, connector }: Mode): readonly Role[] {
+  if (legs === 'one') return [];
+  return connector === 'nixl-bidirectional' ? ['prefill', 'decode'] : ['decode'];
+}
+
 async function expectCase(cluster: Cluster, sent: Run, each: Case): Promise<void> {
   const { mode, isStream, request, rightText } = sent;
   const expected = expectedOf(each, mode, isStream);
   const leaving = new AbortController();
-  await arrange(cluster, each, { mode, leaving });
+  const holding = { isOver: false };
+  await arrange(cluster, each, { mode, leaving, holding });
   const answer = await cluster.post(request.path, request.body, {
     requestId: REQUEST_ID,
     signal: leaving.signal,
@@ -99,6 +123,7 @@ async function expectCase(cluster: Cluster, sent: Run, each: Case): Promise<void
   expectTimesInOrder(detail);
   expectOutcomes({ cluster, detail, answer, sent, each, expected });
   expectLegsAsSent(cluster, sent);
+  if (each.hold !== undefined && each.hold !== 'for-ever') await waitFor('what the leg was held for', () => holding.isOver);
   await waitFor('all engines to stop', () => cluster.sims.every((sim) => isIdle(sim)));
   if (expected.kind === 'left') {
     await waitFor(`the ${each.on} instance to see its client leave`, () => cluster.received(each.on).some(({ request: { abortedAtMs } }) => abortedAtMs !== undefined));
@@ -107,11 +132,11 @@ async function expectCase(cluster: Cluster, sent: Run, each: Case): Promise<void
 
 /** The request under test; before it the first turns, where the mode keeps something between requests. */
 async function prepare(cluster: Cluster, { mode, api, isStream }: RunInit): Promise<ClientBody> {
-  let body = clientBody(mode, api, isStream);
+  let body = clientBody(mode, api, { isStream });
   for (let turn = 1; turn <= (mode.firstTurns ?? 0); turn++) {
-    const first = clientBody(mode, api, false);
+    const first = clientBody(mode, api, { isStream: false, maxTokens: FIRST_TURN_TOKENS });
     const answer = await cluster.post(first.path, first.body, { requestId: `turn-${turn}` });
-    expectComplete(answer, false);
+    expectComplete(answer, false, FIRST_TURN_TOKENS);
     expect((await cluster.row(`turn-${turn}`)).state).toBe('ok');
     if (turn === mode.firstTurns) body = nextTurn(body, answer);
   }
@@ -127,28 +152,40 @@ function optionsOf({ hold, retry, on }: Case, mode: Mode): Parameters<typeof sta
   };
 }
 
-async function arrange(cluster: Cluster, each: Case, { mode: { legs }, leaving }: { readonly mode: Mode; readonly leaving: AbortController }): Promise<void> {
+interface Arrangement {
+  readonly mode: Mode;
+  readonly leaving: AbortController;
+  /** Whether what a leg was held for has happened. */
+  readonly holding: { isOver: boolean };
+}
+
+async function arrange(cluster: Cluster, each: Case, arrangement: Arrangement): Promise<void> {
   const { on, hold, retry } = each;
-  if (hold !== undefined) cluster.setGate(on, holdGate(cluster, { hold, legs, leaving }));
+  if (hold !== undefined) cluster.setGate(on, holdGate(cluster, hold, arrangement));
   else if (on === 'render') cluster.setGate(on, failingGate(each.fault, retry !== undefined));
   else if (retry === 'on-same') cluster.setGate(on, failingGate(each.fault, true));
   else if (retry === 'on-other') cluster.setGate(on, faultOfFirst(each));
   else if (each.fault !== undefined) await cluster.of(on).setFault(each.fault, each.amount);
 }
 
-function holdGate(cluster: Cluster, { hold, legs, leaving }: { readonly hold: NonNullable<Case['hold']>; readonly legs: Mode['legs']; readonly leaving: AbortController }): Gate {
+function holdGate(cluster: Cluster, hold: NonNullable<Case['hold']>, { mode: { legs }, leaving, holding }: Arrangement): Gate {
   if (hold === 'for-ever') return () => new Promise(() => undefined);
   if (hold === 'client-leaves') {
     return async (request) => {
       leaving.abort();
       await waitFor('the leg to be cancelled', () => request.abortedAtMs !== undefined);
+      holding.isOver = true;
     };
   }
-  return restartGate(cluster, hold, legs === 'together');
+  const restart = restartGate(cluster, hold, legs === 'together');
+  return async () => {
+    await restart();
+    holding.isOver = true;
+  };
 }
 
 /** Holds the first leg until the other side's instance has had what is to be lost, and has restarted. */
-function restartGate(cluster: Cluster, hold: 'prefill-restarts' | 'decode-restarts', isTogether: boolean): Gate {
+function restartGate(cluster: Cluster, hold: 'prefill-restarts' | 'decode-restarts', isTogether: boolean): () => Promise<void> {
   let isRestarted = false;
   return async () => {
     if (isRestarted) return;
