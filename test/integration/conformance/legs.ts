@@ -83,6 +83,7 @@ function expectPrefill({ mode, request: { path, body } }: Sent, leg: Received, a
   expectParams(paramsOf(mode, json), mode.connector === 'nixl-bidirectional' && attempt > 0 ? { do_remote_decode: true, remote_block_ids: null } : mode.prefillParams);
   const sampling = mode.isTokenDriven === true ? (json['sampling_params'] as Json) : json;
   expect(sampling).toMatchObject({ max_tokens: 1, seed: 11 });
+  expect(sampling['ignore_eos'] ?? false).toBe(mode.mustEndByLength === true);
   for (const field of ['min_tokens', 'stop']) expect(sampling[field] ?? null).toBeNull();
   expect([json['stream'] ?? false, json['stream_options'] ?? null]).toEqual([false, null]);
   if (mode.isTokenDriven === true) expect(json['token_ids']).toEqual(expect.any(Array));
@@ -97,7 +98,7 @@ function expectDecode({ mode, isStream, request: { path, body } }: Sent, leg: Re
   expectParams(paramsOf(mode, json), mode.decodeParams);
   expectNothingPrivate(mode, json);
   if (mode.isTokenDriven === true) {
-    expect(json['sampling_params']).toMatchObject({ max_tokens: MAX_TOKENS, min_tokens: 4, seed: 11, ignore_eos: true });
+    expect(json['sampling_params']).toMatchObject({ max_tokens: MAX_TOKENS, min_tokens: 4, seed: 11 });
     expect(json['stream'] ?? false).toBe(isStream);
     return;
   }

@@ -42,6 +42,8 @@ export interface Mode {
   readonly isReadWhole?: (isStream: boolean) => boolean;
   /** Decode legs are sent without `stream`, whatever the client asked. */
   readonly isDecodedWhole?: boolean;
+  /** Prefill's one token must end by length, or the engine keeps no KV. */
+  readonly mustEndByLength?: boolean;
   /** What `kv_transfer_params` must hold on each leg; undefined: none may be there. */
   readonly prefillParams?: Json;
   readonly decodeParams?: Json;
@@ -102,7 +104,7 @@ const PUSH: Mode = {
 };
 
 const MOONCAKE: Mode = {
-  name: 'mooncake', connector: 'mooncake', roles: PAIR, sim: () => ({ transfer: 'mooncake' }), legs: 'together',
+  name: 'mooncake', connector: 'mooncake', roles: PAIR, sim: () => ({ transfer: 'mooncake' }), legs: 'together', mustEndByLength: true,
   prefillParams: { ...KEEP, transfer_id: text },
   decodeParams: { do_remote_prefill: true, do_remote_decode: false, transfer_id: text, remote_engine_id: text, remote_bootstrap_addr: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/u) },
   differences: TOGETHER,
@@ -113,7 +115,7 @@ function moriio(mode: 'READ' | 'WRITE', ranks?: 2): Mode {
   const fetch = { do_remote_prefill: true, do_remote_decode: false, transfer_id: text, ...peer, remote_dp_rank: count };
   return {
     name: `moriio ${mode}${ranks === undefined ? '' : ', 2 ranks'}`, connector: 'moriio', roles: PAIR, sim: () => ({ transfer: 'moriio', moriio: { mode } }),
-    ...(mode === 'READ' ? { legs: 'serial' } : { legs: 'together', differences: TOGETHER }), requestId: MORIIO_ID, ...(ranks !== undefined && { ranks }),
+    ...(mode === 'READ' ? { legs: 'serial' } : { legs: 'together', differences: TOGETHER }), requestId: MORIIO_ID, mustEndByLength: true, ...(ranks !== undefined && { ranks }),
     prefillParams: { ...KEEP, transfer_id: text, remote_engine_id: null, remote_block_ids: null, ...peer },
     decodeParams: mode === 'READ' ? { ...fetch, remote_engine_id: text, remote_block_ids: ids } : { ...fetch, remote_engine_id: null, remote_block_ids: null },
   };

@@ -21,7 +21,7 @@ export interface ClientBody {
 /** `unknown` must reach every engine as it is; `min_tokens` and `stop` must not reach prefill. */
 export function clientBody(mode: Mode, api: ConformanceApi, { isStream, maxTokens = MAX_TOKENS }: { readonly isStream: boolean; readonly maxTokens?: number }): ClientBody {
   const common = {
-    model: MODEL, max_tokens: maxTokens, min_tokens: 4, ignore_eos: true, seed: 11, stop: ['\u0000'], unknown: { of: ['nobody'] },
+    model: MODEL, max_tokens: maxTokens, min_tokens: 4, seed: 11, stop: ['\u0000'], unknown: { of: ['nobody'] },
     ...(isStream && { stream: true, stream_options: { include_usage: true } }), ...mode.privateFields,
   };
   if (api === 'completions') return { path: API_PATHS.completions, body: { prompt: WORDS, ...common } };

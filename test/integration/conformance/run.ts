@@ -134,7 +134,8 @@ async function expectCase(cluster: Cluster, sent: Run, each: Case): Promise<void
 async function prepare(cluster: Cluster, { mode, api, isStream }: RunInit): Promise<ClientBody> {
   let body = clientBody(mode, api, { isStream });
   for (let turn = 1; turn <= (mode.firstTurns ?? 0); turn++) {
-    const first = clientBody(mode, api, { isStream: false, maxTokens: FIRST_TURN_TOKENS });
+    const { path, body: asked } = clientBody(mode, api, { isStream: false, maxTokens: FIRST_TURN_TOKENS });
+    const first = { path, body: { ...asked, ignore_eos: true } };
     const answer = await cluster.post(first.path, first.body, { requestId: `turn-${turn}` });
     expectComplete(answer, false, FIRST_TURN_TOKENS);
     expect((await cluster.row(`turn-${turn}`)).state).toBe('ok');
