@@ -62,7 +62,7 @@ export class Exchange implements LegContext, LegOwner {
   readonly #options: ExchangeOptions;
   /** One for all hops: the linter keeps in it what it saw. */
   readonly #lint: LintContext;
-  /** Those under way: one or two, so a plain list. */
+  /** Those under way: one or two, and in the encode stage one per media item. */
   #legs: Leg[] = [];
   readonly #attempts: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   #failed: Map<Instance, string> | undefined;

@@ -21,11 +21,6 @@ export function breakdownParts(ttft: TtftBreakdown): readonly BreakdownPart[] {
   return [...parts, rest];
 }
 
-/** `TTFT 1,204 = proxy 7.0 + P queue 59 + … + unattributed 10 ms` */
-export function breakdownSentence(ttft: TtftBreakdown): string {
-  return `TTFT ${formatMs(ttft.totalMs)} = ${breakdownParts(ttft).map((part) => part.text).join(' + ')} ms`;
-}
-
 /** Gauges of each leg's instance when it was sent, in words; legs without any are left out. */
 export function gaugeSentences(detail: RequestDetail): readonly string[] {
   const told = new Set<string>();
