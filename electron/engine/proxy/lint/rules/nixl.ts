@@ -12,9 +12,13 @@ import {
 
 const COMPLETE_ANSWER = 'Forward the prefill answer whole. If it came like this, check the vLLM version of the prefill instance and what stands between it and pdscope.';
 
+/** Of vLLM, where the engine did not say. */
+const DEFAULT_BLOCK_SIZE = 16;
+
 /**
  * The scheduler counts the prompt as external tokens as soon as do_remote_prefill is set; with no blocks named it comes
- * to `assert num_external_tokens == 0` in update_state_after_alloc, and the engine dies.
+ * to `assert num_external_tokens == 0` in update_state_after_alloc, and the engine dies. Versions of 2025 hand over whole
+ * blocks only and count them alike on both sides: there an empty list is the right answer for a prompt without one.
  */
 const pullWithoutBlocks = checks(
   {
@@ -25,8 +29,10 @@ const pullWithoutBlocks = checks(
     effect: 'kills',
     about: 'giver',
   },
-  ({ params }) => {
+  ({ params, memory: { prefill, prefillPromptTokens } }) => {
     if (params === undefined || !params.isWhole || !pulls(params) || !params.isFalsy('remote_block_ids')) return undefined;
+    const hasNoWholeBlock = prefill !== undefined && prefillPromptTokens !== undefined && prefillPromptTokens < (blockSizeOf(prefill.instance) ?? DEFAULT_BLOCK_SIZE);
+    if (hasNoWholeBlock && params.blocks?.largest === 0) return undefined;
     return `do_remote_prefill is true and remote_block_ids is ${params.raw('remote_block_ids') ?? 'missing'}: an assertion ends the engine.`;
   },
 );
