@@ -1,17 +1,16 @@
 /** One test of the suite: a cluster of its own, one request, and everything that must be true afterwards. */
 import { expect } from 'vitest';
-import { ApiError } from '#engine/simulator/api-error.ts';
 import type { SimInstance } from '#engine/simulator/sim-instance.ts';
-import type { SimFault } from '#shared/operations.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import { waitFor } from '../engine/wait-for.ts';
-import { expectedOf, type Case, type Expected } from './cases.ts';
-import type { Answer } from './client.ts';
-import { startCluster, type Cluster, type Gate } from './cluster.ts';
+import { arrange } from './arrange.ts';
+import { expectedOf, type Case } from './cases.ts';
+import { startCluster, type Cluster } from './cluster.ts';
 import { expectLegsAsSent, type Sent } from './legs.ts';
 import { legKinds, roleOf, type ConformanceApi, type Mode } from './modes.ts';
 import { expectOutcomes } from './outcomes.ts';
-import { clientBody, eventsOf, expectComplete, MEDIA_ITEMS, nextTurn, REQUEST_ID, textOf, type ClientBody } from './requests.ts';
+import { clientBody, expectComplete, MEDIA_ITEMS, nextTurn, REQUEST_ID, textOf, type ClientBody } from './requests.ts';
+import { expectSeen, isWhole } from './seen.ts';
 import { expectTimeline, expectTimesInOrder } from './timeline.ts';
 
 /** How long until nothing may be pinned any more, whatever went wrong; real milliseconds. */
@@ -153,124 +152,6 @@ function optionsOf({ hold, retry, on }: Case, mode: Mode): Parameters<typeof sta
   };
 }
 
-interface Arrangement {
-  readonly mode: Mode;
-  readonly leaving: AbortController;
-  /** Whether what a leg was held for has happened. */
-  readonly holding: { isOver: boolean };
-}
-
-async function arrange(cluster: Cluster, each: Case, arrangement: Arrangement): Promise<void> {
-  const { on, hold, retry } = each;
-  if (hold !== undefined) cluster.setGate(on, holdGate(cluster, hold, arrangement));
-  else if (on === 'render') cluster.setGate(on, failingGate(each.fault, retry !== undefined));
-  else if (retry === 'on-same') cluster.setGate(on, failingGate(each.fault, true));
-  else if (retry === 'on-other') cluster.setGate(on, faultOfFirst(each));
-  else if (each.fault !== undefined) await cluster.of(on).setFault(each.fault, each.amount);
-}
-
-function holdGate(cluster: Cluster, hold: NonNullable<Case['hold']>, { mode: { legs }, leaving, holding }: Arrangement): Gate {
-  if (hold === 'for-ever') return () => new Promise(() => undefined);
-  if (hold === 'client-leaves') {
-    return async (request) => {
-      leaving.abort();
-      await waitFor('the leg to be cancelled', () => request.abortedAtMs !== undefined);
-      holding.isOver = true;
-    };
-  }
-  const restart = restartGate(cluster, hold, legs === 'together');
-  return async () => {
-    await restart();
-    holding.isOver = true;
-  };
-}
-
-/** Holds the first leg until the other side's instance has had what is to be lost, and has restarted. */
-function restartGate(cluster: Cluster, hold: 'prefill-restarts' | 'decode-restarts', isTogether: boolean): () => Promise<void> {
-  let isRestarted = false;
-  return async () => {
-    if (isRestarted) return;
-    isRestarted = true;
-    if (hold === 'decode-restarts') {
-      if (isTogether) await waitFor('decode to be asked', () => cluster.received('decode').length > 0);
-      await cluster.of('decode').restart();
-      return;
-    }
-    const prefill = cluster.of('prefill');
-    await waitFor('prefill to be through', () => cluster.received('prefill').length > 0 && prefill.stats().running === 0 && prefill.stats().inFlight === 0);
-    await prefill.restart();
-  };
-}
-
-/** For what `setFault` does not reach: routes without inference, and one request of many. */
-function failingGate(fault: SimFault | undefined, isOnce: boolean): Gate {
-  let isOver = false;
-  return () => {
-    if (isOver) return Promise.resolve();
-    isOver = isOnce;
-    const status = fault === 'error-400' ? 400 : 500;
-    return Promise.reject(fault === 'reset' ? new Error('the connection breaks') : new ApiError(status, 'SimulatedFault', 'The request failed (simulated fault)'));
-  };
-}
-
-/** The instance that is asked first has the fault. */
-function faultOfFirst({ fault, amount }: Case): Gate {
-  let faulty: SimInstance | undefined;
-  return async (_request, sim) => {
-    faulty ??= sim;
-    if (fault !== undefined && sim === faulty && sim.fault !== fault) await sim.setFault(fault, amount);
-  };
-}
-
-function expectSeen(answer: Answer, expected: Expected, { each, isStream }: { readonly each: Case; readonly isStream: boolean }): void {
-  switch (expected.kind) {
-    case 'left':
-      expect([answer.isCut, answer.status]).toEqual([true, each.leavesStreaming === true ? 200 : 0]);
-      break;
-    case 'refused':
-      expectRefused(answer, expected);
-      break;
-    case 'broken':
-      expect(answer.status).toBe(200);
-      if (isStream) expectErrorEvent(answer, /decode leg/u);
-      else expect(answer.isCut).toBe(true);
-      break;
-    case 'repeated':
-    case 'right':
-      expect([answer.status, answer.isCut]).toEqual([200, false]);
-      break;
-    case 'right-or-refused':
-      if (isWhole(answer)) break;
-      expectRefused(answer, {});
-      break;
-  }
-}
-
-function isWhole({ status, text, isCut }: Answer): boolean {
-  return status === 200 && !isCut && !text.includes('data: {"error"');
-}
-
-function expectRefused(answer: Answer, { status, code }: { readonly status?: number; readonly code?: string }): void {
-  expect([answer.isCut, answer.contentType]).toEqual([false, 'application/json']);
-  if (status === undefined) expect(answer.status).toBeGreaterThanOrEqual(500);
-  else expect({ status: answer.status, text: answer.text }).toEqual({ status, text: answer.text });
-  expect(JSON.parse(answer.text)).toMatchObject({ error: { message: expect.any(String) }, pdscope: { request_id: REQUEST_ID, ...(code !== undefined && { code }) } });
-}
-
-function expectErrorEvent(answer: Answer, message: RegExp): void {
-  const { objects, isDone } = eventsOf(answer.text);
-  const errors = objects.filter((object) => 'error' in object);
-  expect(errors).toEqual([expect.objectContaining({ error: expect.objectContaining({ message: expect.stringMatching(message) }) })]);
-  expect(objects.at(-1)).toBe(errors[0]);
-  // [DONE] after an error is the engine's own; pdscope writes none.
-  if ('pdscope' in (errors[0] ?? {})) expect(isDone).toBe(false);
-}
-
-function isIdle(sim: SimInstance): boolean {
-  const { running, loading, waiting } = sim.stats();
-  return running === 0 && loading === 0 && waiting === 0;
-}
-
 export interface Held {
   readonly pinnedBlocks: number;
   readonly leases: number;
@@ -285,4 +166,9 @@ async function released(cluster: Cluster): Promise<Held> {
   };
   await waitFor('no block to be pinned', () => held().pinnedBlocks === 0 && held().leases === 0, RELEASE_MS).catch(() => undefined);
   return held();
+}
+
+function isIdle(sim: SimInstance): boolean {
+  const { running, loading, waiting } = sim.stats();
+  return running === 0 && loading === 0 && waiting === 0;
 }
