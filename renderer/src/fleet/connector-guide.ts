@@ -68,7 +68,7 @@ export const CONNECTOR_GUIDE: Readonly<Record<ConnectorName, ConnectorGuide>> = 
     does: 'As nixl, but one instance renders the chat into token ids once, and both legs run on those.',
     order: 'prefill, then decode',
     flags: [{ on: 'prefill and decode', flags: NIXL_BOTH }],
-    mind: `Engines need /v1/chat/completions/render and /inference/v1/generate (vLLM of 2026 on). ${NIXL_HOST}`,
+    mind: `Engines need /v1/chat/completions/render, derender and /inference/v1/generate: vLLM after 0.29 serves them with --enable-scale-out only. ${NIXL_HOST}`,
   },
   aggregated: {
     does: 'No disaggregation: one instance serves the whole request. For comparison with any of the above.',

@@ -78,7 +78,7 @@ describe('routes that engines lack', () => {
     const error = await errorOf(answer);
     expect(error.leg).toBe(leg);
     expect(error.message).toContain(`P0 (${p.origin}) has no ${path}, which render mode needs.`);
-    expect(error.message).toContain('VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1');
+    expect(error.message).toContain('--enable-scale-out');
     expect(h.tracer.last.verdicts.map(({ code, severity, instance }) => ({ code, severity, instance }))).toEqual([{ code: 'render_unsupported', severity: 'error', instance: 'p0' }]);
     expect(h.tracer.last.retries).toBe(0);
   });

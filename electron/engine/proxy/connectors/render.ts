@@ -69,7 +69,7 @@ export function createRender({ fleet }: ConnectorServices): Connector {
 const NOTICES = [
   {
     severity: 'info',
-    message: 'Engines must serve /v1/chat/completions/render, /derender and /inference/v1/generate: recent vLLM needs VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1, its Rust frontend has no render route.',
+    message: 'Engines must serve /v1/chat/completions/render, /derender and /inference/v1/generate: vLLM after 0.29 needs --enable-scale-out, its Rust frontend has no render route.',
   },
   {
     severity: 'info',
