@@ -42,7 +42,7 @@ function asksForReasoning(json: Json): boolean {
   return template?.['enable_thinking'] === true || template?.['thinking'] === true;
 }
 
-/** vllm pull requests 54579 and 55176: on by default up to 0.29, then behind a flag, for two weeks behind the variable. */
+/** vllm pull requests 54579 and 55176: on by default up to 0.29, then behind the variable for a while, then behind the flag. */
 const FLAG = 'vLLM after 0.29 needs --enable-scale-out for them (builds of early September 2026: VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1); its Rust frontend has no render route at all';
 
 /** A route that the engine does not have (vLLM says so in these words, others say nothing); a missing model has a message of its own. */
