@@ -7,6 +7,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { kindOfHost } from '../../fleet/host-kind.ts';
+import { neighbouringPorts } from '../free-port.ts';
 import { readJson } from './http-json.ts';
 import type { LeaseStore, OpenAnswer, OpenRequest, StoreAnswer } from './lease-store.ts';
 
@@ -133,7 +134,7 @@ async function openRange(host: string, port: number, ranks: number): Promise<Sid
 export async function openSideChannels(host: string, port: number, ranks: number): Promise<readonly SideChannel[]> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await openRange(host, port, ranks);
+      return await openRange(host, port === 0 && ranks > 1 ? neighbouringPorts(ranks) : port, ranks);
     } catch (error) {
       if (port !== 0 || attempt >= RANGE_ATTEMPTS) throw error;
     }
