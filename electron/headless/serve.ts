@@ -50,7 +50,7 @@ export async function serve(settings: ServeSettings, output: ProgramOutput): Pro
     },
   });
   const loginUrl = control.issueLoginUrl();
-  output.out(banner(engine, control, loginUrl));
+  output.out(await banner(engine, control, loginUrl));
   openBrowser(loginUrl, settings.open, logger);
 }
 
@@ -69,10 +69,12 @@ async function announceOnMachine(control: ControlServer, logger: Logger): Promis
   }
 }
 
-function banner(engine: Engine, control: ControlServer, loginUrl: string): string {
+async function banner(engine: Engine, control: ControlServer, loginUrl: string): Promise<string> {
   const counts = { encode: 0, prefill: 0, decode: 0, both: 0 };
   const state = engine.state();
   for (const { role } of state.instances) counts[role] += 1;
+  const { facts } = await engine.call('connector.status', {});
+  const registration = facts.find(({ title }) => title === 'Registration socket')?.value;
   return bannerText({
     version: __PDSCOPE_VERSION__,
     loginUrl,
@@ -84,6 +86,7 @@ function banner(engine: Engine, control: ControlServer, loginUrl: string): strin
     sshTarget: sshTarget(userInfo().username, hostname(), process.env),
     counts,
     isDemo: state.simulation !== undefined,
+    ...(typeof registration === 'string' && { registration }),
   });
 }
 
