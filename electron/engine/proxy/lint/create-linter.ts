@@ -73,7 +73,11 @@ class ContractLinter implements Linter {
     const hop = sendingHop(leg);
     let verdicts = hop === undefined ? NOTHING : judgeAll(own, hop, subject);
     if (hasOwnParams) verdicts = [...this.#judgeClient(subject, passedOn !== undefined), ...verdicts];
-    if (passedOn !== undefined) verdicts = [...verdicts, ...judgeForEngine(own, subject)];
+    if (passedOn !== undefined) {
+      // The engine's contract and the protocol's may share rules; one thing is said once.
+      const said = new Set(verdicts.map(({ code }) => code));
+      verdicts = [...verdicts, ...judgeForEngine(own, subject).filter(({ code }) => !said.has(code))];
+    }
     return verdicts;
   }
 
