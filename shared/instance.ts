@@ -11,6 +11,9 @@ export const BREAKER_STATES = ['closed', 'open'] as const;
 /** `open`: consecutive failures took the instance out of scheduling until a health probe succeeds. */
 export type BreakerState = (typeof BREAKER_STATES)[number];
 
+/** Data-parallel ranks of one instance, whoever says how many: each has accounts and a socket of its own. */
+export const MAX_RANKS = 1024;
+
 /** Where one instance publishes KV-cache events. vLLM: PUB socket at port + data-parallel rank. */
 export const KvEventsConfigSchema = z.object({
   /** ZMQ endpoint of rank 0, e.g. `tcp://10.0.0.1:5557`. `tcp` ranks use port + rank. */
@@ -20,7 +23,7 @@ export const KvEventsConfigSchema = z.object({
   /** Byte-prefix filter on frame 0. Default '' = everything. */
   topic: z.string().default(''),
   /** Data-parallel ranks to subscribe to. Default 1. */
-  ranks: z.number().int().min(1).max(1024).default(1),
+  ranks: z.number().int().min(1).max(MAX_RANKS).default(1),
   /** `bind` for engines whose PUB connects (an endpoint without `*`). Default `connect`. */
   mode: z.enum(['connect', 'bind']).default('connect'),
 });
@@ -35,7 +38,7 @@ export const InstanceSpecSchema = z.object({
   name: z.string().min(1).max(32).optional(),
   kvEvents: KvEventsConfigSchema.optional(),
   /** Data-parallel ranks behind this address. Default: discovered (`/server_info`, `/metrics`), else 1. */
-  dpSize: z.number().int().min(1).max(1024).optional(),
+  dpSize: z.number().int().min(1).max(MAX_RANKS).optional(),
   /** Mooncake bootstrap server of a prefill instance, on the instance's host. Default: the protocol's setting. */
   bootstrapPort: z.number().int().min(1).max(65_535).optional(),
 });

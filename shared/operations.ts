@@ -11,7 +11,7 @@ import type { FindingsPage } from './findings.ts';
 import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
 import { InstanceSpecSchema, type InstanceView } from './instance.ts';
 import type { KvBlockView, ResidentCount } from './kv.ts';
-import { ProtocolSettingsSchema, type ConnectorStatus, type ProtocolSettings } from './protocol.ts';
+import { ProtocolChangeSchema, type ConnectorStatus, type ProtocolSettings } from './protocol.ts';
 import type { Quantiles } from './quantiles.ts';
 import type { RequestDetail } from './request.ts';
 import type { EngineState } from './state.ts';
@@ -106,7 +106,7 @@ export const OPERATION_INPUTS = {
   'policy.set': z.object({ policy: PolicyNameSchema }),
   'connector.set': z.object({ connector: ConnectorNameSchema }),
   'connector.status': z.object({}),
-  'protocol.set': ProtocolSettingsSchema.partial(),
+  'protocol.set': ProtocolChangeSchema,
   'capture.set': z.object({ isOn: z.boolean() }),
   'profile.start': ofInstances,
   'profile.stop': ofInstances,

@@ -15,6 +15,13 @@ export const ProtocolSettingsSchema = z.object({
 });
 export type ProtocolSettings = z.output<typeof ProtocolSettingsSchema>;
 
+/** A change of some settings. Not `partial()` of the above: zod fills the defaults of absent keys in, which would undo the rest. */
+export const ProtocolChangeSchema = z.object({
+  blockFatal: z.boolean().optional(),
+  reemitStreams: z.boolean().optional(),
+  encodeStage: z.enum(['auto', 'off']).optional(),
+});
+
 /** Fixed at start. */
 export const ProtocolOptionsSchema = ProtocolSettingsSchema.extend({
   /** nixl-bidirectional: how long a conversation's blocks may be reused. Engines pin them 480 s. Default 450 s. */
@@ -26,6 +33,8 @@ export const ProtocolOptionsSchema = ProtocolSettingsSchema.extend({
   /** moriio: where engines register. Default 0.0.0.0:36367, because engines run elsewhere. */
   moriioHost: z.string().min(1).max(255).default('0.0.0.0'),
   moriioPort: z.number().int().min(0).max(65_535).default(36_367),
+  /** moriio: addresses, networks (`10.0.0.0/24`) and host names of engines that may register. Default: all. */
+  moriioAllow: z.array(z.string().min(1).max(255)).max(256).default([]),
   /** moriio: transfer mode that instances must have. Default: that of the first one registered. */
   moriioMode: z.enum(['READ', 'WRITE']).optional(),
 });
@@ -34,6 +43,9 @@ export type ProtocolOptions = z.output<typeof ProtocolOptionsSchema>;
 /** A cell of a status table; null = not known. `instance` cells are shown by name and link to the instance. */
 export type StatusCell = string | number | boolean | null | { readonly instance: InstanceId; readonly name: string } | { readonly atUnixMs: number };
 
+/** Rows of one status table that are sent. */
+export const MAX_STATUS_ROWS = 200;
+
 /** What a connector keeps between requests: conversations, bootstrap entries, registrations. */
 export interface StatusTable {
   readonly id: string;
@@ -41,7 +53,7 @@ export interface StatusTable {
   /** What a row is and how rows come and go, in a sentence. */
   readonly summary: string;
   readonly columns: readonly { readonly title: string; readonly unit?: string }[];
-  /** The most recent ones, at most 200. */
+  /** The most recent ones, at most MAX_STATUS_ROWS. */
   readonly rows: readonly (readonly StatusCell[])[];
   readonly total: number;
   readonly capacity?: number;

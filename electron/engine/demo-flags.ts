@@ -1,4 +1,4 @@
-/** How the demo's instances are started for each P/D protocol: what `pdscope serve --help` tells users to give to vLLM. */
+/** How the demo's instances are started for each P/D protocol: what the README's table tells users to give to vLLM. */
 import type { ProtocolOptions } from '#shared/protocol.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
 import { DEMO_BLOCKS_TTL_MS } from './demo-defaults.ts';

@@ -5,6 +5,7 @@
  * instances and starts them anew at the same addresses, as in a real deployment; clients wait meanwhile. Aggregated
  * serving has instances of its own, which are switched off while a P/D protocol is in force.
  */
+import { request } from 'undici';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { InstanceSpec } from '#shared/instance.ts';
 import type { SimFault } from '#shared/operations.ts';
@@ -14,6 +15,7 @@ import type { ConnectorName } from '#shared/vocabulary.ts';
 import { demoFlags } from './demo-flags.ts';
 import type { EngineSettings } from './engine-options.ts';
 import type { Fleet } from './fleet/fleet.ts';
+import { hostInUrl } from './fleet/host-kind.ts';
 import type { Instance } from './fleet/instance.ts';
 import type { Logger } from './log.ts';
 import { startSimCluster, type SimCluster } from './simulator/sim-cluster.ts';
@@ -35,7 +37,11 @@ export interface DemoInput {
 const SMALL = { keepReceived: 0, kvEvents: { bufferSteps: 1000 } } as const;
 /** Clients under way may end before a switch cuts them. */
 const SWITCH_GRACE_MS = 1500;
-const SWITCH_POLL_MS = 20;
+/** A protocol may have to learn from its engines first (bootstrap tables, registrations); then clients begin anyway. */
+const SERVING_DEADLINE_MS = 15_000;
+const POLL_MS = 25;
+/** Registrations come at once, unless something is wrong; then the engine starts without them. */
+const JOIN_DEADLINE_MS = 1500;
 
 /** MoRIIO engines join the fleet by registering themselves. */
 function isSelfRegistering(connector: ConnectorName, instance: SimInstance): boolean {
@@ -50,11 +56,16 @@ export class Demo {
   #whole: SimCluster | undefined;
   #connector: ConnectorName;
   #traffic: Traffic | undefined;
+  #proxyOrigin: string | undefined;
+  /** As asked for; clients keep to it unless they are held back. */
+  #rate: number;
+  #holds = 0;
   #lastSwitch: Promise<void> = Promise.resolve();
 
   private constructor(input: DemoInput) {
     this.#input = input;
     this.#connector = input.connector;
+    this.#rate = input.settings.requestsPerSecond;
   }
 
   /** Starts the cluster; traffic begins with `startTraffic`, when there is a proxy to send it to. */
@@ -69,16 +80,29 @@ export class Demo {
     return this.#instances().flatMap((instance) => (isSelfRegistering(this.#connector, instance) ? [] : [this.#specOf(instance)]));
   }
 
+  /** Resolves when all instances are in the fleet: those that register themselves come a moment after the proxy listens. */
+  joined(fleet: Fleet): Promise<void> {
+    return until(() => this.#instances().every(({ url, role }) => fleet.findByAddress(url, role) !== undefined), JOIN_DEADLINE_MS);
+  }
+
+  /** Clients begin once the proxy can serve them. */
   startTraffic(proxyOrigin: string): void {
-    const { requestsPerSecond, seed } = this.#input.settings;
     const model = this.#instances()[0]?.model;
+    this.#proxyOrigin = proxyOrigin;
     this.#traffic = startTraffic({
-      baseUrl: proxyOrigin, requestsPerSecond, seed, ...(model !== undefined && { model }), ...this.#flavour(this.#connector),
+      baseUrl: proxyOrigin,
+      requestsPerSecond: 0,
+      seed: this.#input.settings.seed,
+      ...(model !== undefined && { model }),
+      ...this.#flavour(this.#connector),
     });
+    this.#holds += 1;
+    void this.#letGo();
   }
 
   setRate(requestsPerSecond: number): void {
-    this.#traffic?.setRate(requestsPerSecond);
+    this.#rate = requestsPerSecond;
+    if (this.#holds === 0) this.#traffic?.setRate(requestsPerSecond);
   }
 
   /**
@@ -102,10 +126,10 @@ export class Demo {
   }
 
   view(fleet: readonly Instance[]): SimulationView {
-    const stats = this.#traffic?.stats();
+    const requestsPerSecond = this.#traffic === undefined ? 0 : this.#rate;
     return {
-      isRunning: stats !== undefined && stats.requestsPerSecond > 0,
-      requestsPerSecond: stats?.requestsPerSecond ?? 0,
+      isRunning: requestsPerSecond > 0,
+      requestsPerSecond,
       faults: fleet.flatMap((instance) => {
         const fault = this.#simOf(instance)?.fault ?? 'none';
         return fault === 'none' ? [] : [{ instance: instance.id, fault }];
@@ -165,7 +189,7 @@ export class Demo {
   /** Engines of this machine reach a proxy that listens on all interfaces through loopback. */
   #registration(): string {
     const { moriioHost, moriioPort } = this.#input.protocol;
-    return `${moriioHost === '0.0.0.0' ? '127.0.0.1' : moriioHost}:${moriioPort}`;
+    return `${hostInUrl(moriioHost)}:${moriioPort}`;
   }
 
   #flavour(connector: ConnectorName): { readonly hasConversationIds: boolean; readonly hasMedia: boolean } {
@@ -173,9 +197,9 @@ export class Demo {
   }
 
   async #switchTo(connector: ConnectorName, fleet: Fleet, setConnector: () => Promise<void>): Promise<void> {
-    const rate = this.#traffic?.stats().requestsPerSecond ?? 0;
+    this.#holds += 1;
     this.#traffic?.setRate(0);
-    await this.#untilQuiet();
+    await until(() => (this.#traffic?.stats().inFlight ?? 0) === 0, SWITCH_GRACE_MS);
     try {
       await setConnector();
       this.#connector = connector;
@@ -185,17 +209,25 @@ export class Demo {
       await this.#join(fleet);
     } finally {
       this.#traffic?.setFlavour(this.#flavour(this.#connector));
-      // Somebody may have set another rate meanwhile.
-      if (this.#traffic?.stats().requestsPerSecond === 0) this.#traffic.setRate(rate);
+      void this.#letGo();
     }
   }
 
-  async #untilQuiet(): Promise<void> {
-    const endMs = performance.now() + SWITCH_GRACE_MS;
-    while ((this.#traffic?.stats().inFlight ?? 0) > 0 && performance.now() < endMs) {
-      await new Promise((resolve) => {
-        setTimeout(resolve, SWITCH_POLL_MS);
-      });
+  async #letGo(): Promise<void> {
+    await until(() => this.#traffic === undefined || this.#isServing(), SERVING_DEADLINE_MS);
+    this.#holds -= 1;
+    if (this.#holds === 0) this.#traffic?.setRate(this.#rate);
+  }
+
+  /** What a client can know: the proxy's own word. */
+  async #isServing(): Promise<boolean> {
+    try {
+      const { statusCode, body } = await request(`${this.#proxyOrigin ?? ''}/health`);
+      await body.dump();
+      return statusCode === 200;
+    } catch {
+      // The proxy is closing, or has not begun: asked again until the deadline.
+      return false;
     }
   }
 
@@ -207,6 +239,7 @@ export class Demo {
         if (!isSelfRegistering(this.#connector, sim)) this.#tryJoin(fleet, this.#specOf(sim));
         continue;
       }
+      fleet.recheck(known.id);
       if (known.registeredBy !== undefined && this.#connector !== 'moriio') {
         await fleet.remove(known.id, { force: true });
         this.#tryJoin(fleet, { ...this.#specOf(sim), name: known.name });
@@ -226,5 +259,14 @@ export class Demo {
     } catch (error) {
       this.#input.logger.warn({ url: spec.url, problem: errorMessage(error) }, 'an instance of the demo cannot join');
     }
+  }
+}
+
+async function until(isTrue: () => boolean | Promise<boolean>, deadlineMs: number): Promise<void> {
+  const endMs = performance.now() + deadlineMs;
+  while (!(await isTrue()) && performance.now() < endMs) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, POLL_MS);
+    });
   }
 }

@@ -14,6 +14,8 @@ import type { EngineParts } from './engine-parts.ts';
 import { engineState, ringCounters } from './engine-state.ts';
 import { Findings } from './findings/findings.ts';
 import { Fleet } from './fleet/fleet.ts';
+import { hostInUrl } from './fleet/host-kind.ts';
+import type { Instance } from './fleet/instance.ts';
 import { KvEvents } from './kv-events/kv-events.ts';
 import { silentLogger, type Logger } from './log.ts';
 import { addInstance, checkKvEvents, createOperations } from './operations.ts';
@@ -72,8 +74,9 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     for (const spec of settings.instances) checkKvEvents(spec);
     for (const spec of [...(demo?.specs() ?? []), ...settings.instances]) fleet.addConfigured(spec);
     const { host, port } = await proxy.listen(settings.proxy.port, settings.proxy.host);
-    const origin = `http://${reachableHost(host)}:${port}`;
+    const origin = `http://${hostInUrl(host)}:${port}`;
     const proxyAddress = { host, port, url: `${origin}/v1` };
+    await demo?.joined(fleet);
     if (demo !== undefined) whenServing(fleet, () => demo.startTraffic(origin));
     const state = (): EngineState => engineState(parts, closing === undefined ? proxyAddress.url : undefined);
     logger.info({ proxy: proxyAddress.url, connector: proxy.connector, policy: proxy.policy }, 'engine started');
@@ -136,22 +139,21 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
 
 /** KV streams come and go with their instances, one per data-parallel rank. */
 function followFleet({ fleet, kvEvents, telemetry, settings }: EngineParts, logger: Logger): void {
-  fleet.onAdded((instance) => {
+  const follow = (instance: Instance): void => {
     if (instance.kvEvents === undefined) return;
     try {
-      kvEvents.attach(instance, instance.kvEvents);
+      if (kvEvents.streamsOf(instance.id).length === 0) kvEvents.attach(instance, instance.kvEvents);
       kvEvents.extend(instance.id, instance.dpSize);
     } catch (error) {
       // Checked before joining; what still fails here (no more sockets) must not undo the joining.
       logger.error({ instance: instance.id, problem: errorMessage(error) }, 'KV events of an instance cannot be subscribed to');
     }
-  });
+  };
+  fleet.onAdded(follow);
+  fleet.onChanged(follow);
   fleet.onRemoved((instance) => {
     kvEvents.detach(instance.id);
     telemetry.forget(instance.id);
-  });
-  fleet.onChanged(({ id, kvEvents: config, dpSize }) => {
-    if (config !== undefined) kvEvents.extend(id, dpSize);
   });
   const { model } = settings;
   if (model === undefined) return;
@@ -184,10 +186,4 @@ async function closeParts({ demo, proxy, kvEvents, fleet, telemetry, gauges }: E
   await demo?.close();
   telemetry.close();
   gauges.close();
-}
-
-/** The host part of an address to give to clients: a wildcard is reached as loopback, IPv6 stands in brackets. */
-function reachableHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
 }

@@ -15,16 +15,20 @@ export interface BannerFacts {
   /** Instances by role. */
   readonly counts: Readonly<Record<Role, number>>;
   readonly isDemo: boolean;
+  /** Where engines register by themselves; absent unless the protocol in force has that. */
+  readonly registration?: string;
 }
 
 export function bannerText(facts: BannerFacts): string {
-  const { version, loginUrl, proxyUrl, counts, isDemo } = facts;
+  const { version, loginUrl, proxyUrl, counts, isDemo, registration } = facts;
   const roles = (Object.entries(counts) as [Role, number][]).filter(([, count]) => count > 0).map(([role, count]) => `${count} ${role}`);
-  const fleet = roles.length === 0 ? 'no instances yet: add them in the dashboard' : roles.join(', ');
+  const empty = registration === undefined ? 'no instances yet: add them in the dashboard' : 'no instances yet: they register by themselves';
+  const fleet = roles.length === 0 ? empty : roles.join(', ');
   const lines = [
     `pdscope ${version}: ${isDemo ? 'demo, simulated: ' : ''}${fleet}`,
     `  dashboard  ${loginUrl}`,
     `  proxy      ${proxyUrl}`,
+    ...(registration === undefined ? [] : [`  register   ${registration}`]),
     ...(facts.isControlLocal ? [`  remote     ${sshLine(facts)}`] : []),
     '  stop       Ctrl+C',
   ];

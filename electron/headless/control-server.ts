@@ -10,11 +10,12 @@ import fastifyCookie from '@fastify/cookie';
 import fastifyStatic from '@fastify/static';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '#engine/engine.ts';
+import { hostInUrl, kindOfHost } from '#engine/fleet/host-kind.ts';
 import { silentLogger, type Logger } from '#engine/log.ts';
 import { PdscopeError, type ErrorBody } from '#shared/errors.ts';
 import { ControlAuth } from './control-auth.ts';
 import { addOperationRoutes } from './operation-routes.ts';
-import { createOriginGuard, isLoopback } from './origin-guard.ts';
+import { createOriginGuard } from './origin-guard.ts';
 import {
   LINK_UNKNOWN, LINK_USED, NOT_BUILT, PAGE_NOT_FOUND, PLAIN_PAGE_CSP, renderPlainPage, SIGNED_OUT, type PlainPage,
 } from './plain-pages.ts';
@@ -62,7 +63,7 @@ export interface ControlServer {
  */
 export async function startControlServer(options: ControlServerOptions): Promise<ControlServer> {
   const { engine, rendererDir, version, host = '127.0.0.1', allowRemote = false, logger = silentLogger } = options;
-  if (!isLoopback(host) && !allowRemote) {
+  if (kindOfHost(host) !== 'loopback' && !allowRemote) {
     throw new PdscopeError(
       'remote_control_refused',
       `The control port on ${host} would let others on the network try to sign in. Keep 127.0.0.1 and use ssh -L, or say --allow-remote-control.`,
@@ -137,7 +138,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
   const port = portOf(app);
   // Cookies do not know ports: two pdscopes on one machine must not sign each other's pages out.
   cookieName = `pdscope_session_${port}`;
-  const url = `http://${urlHost(host)}:${port}`;
+  const url = `http://${hostInUrl(host)}:${port}`;
   const issueLoginUrl = (): string => `${url}/login?token=${encodeURIComponent(auth.issueLoginToken())}`;
 
   return {
@@ -228,10 +229,4 @@ function portOf(app: FastifyInstance): number {
   const address = app.server.address();
   if (address === null || typeof address === 'string') throw new Error('the control server listens on no TCP port');
   return address.port;
-}
-
-/** The host part of an address a person opens: a wildcard is reached as loopback, IPv6 stands in brackets. */
-export function urlHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
 }

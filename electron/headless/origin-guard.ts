@@ -9,6 +9,7 @@
  */
 import { isIP } from 'node:net';
 import { hostname as machineName } from 'node:os';
+import { kindOfHost } from '#engine/fleet/host-kind.ts';
 
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -28,17 +29,12 @@ export function parseHost(host: string): { readonly name: string; readonly port:
   return { name: url.hostname, port: url.port === '' ? 80 : Number(url.port) };
 }
 
-/** Whether an address to bind to is this machine only. */
-export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^127(?:\.\d{1,3}){3}$/u.test(address);
-}
-
 /**
  * `bindHost`: the address the server listens on. Beyond loopback, IP literals and the machine's own name are allowed as
  * well: a rebinding attack needs a name of its own.
  */
 export function createOriginGuard(bindHost: string): OriginGuard {
-  const isRemote = !isLoopback(bindHost);
+  const isRemote = kindOfHost(bindHost) !== 'loopback';
   const names = new Set(LOOPBACK_NAMES);
   names.add(bindHost.includes(':') ? `[${bindHost}]` : bindHost.toLowerCase());
   if (isRemote) names.add(machineName().toLowerCase());

@@ -2,6 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { createEngine, type Engine } from '#engine/engine.ts';
+import { kindOfHost } from '#engine/fleet/host-kind.ts';
 import type { Logger } from '#engine/log.ts';
 import { errorMessage } from '#shared/errors.ts';
 import { bannerText, sshTarget } from './banner.ts';
@@ -11,7 +12,6 @@ import { controlDir, writeControlFile } from './control-file.ts';
 import { startControlServer, type ControlServer } from './control-server.ts';
 import { createLogger } from './logger.ts';
 import { openBrowser } from './open-browser.ts';
-import { isLoopback } from './origin-guard.ts';
 import { stopOnSignals } from './shutdown.ts';
 
 /** The built page lies beside the built command: out/headless/ and out/renderer/, also from a chunk of it. */
@@ -50,7 +50,7 @@ export async function serve(settings: ServeSettings, output: ProgramOutput): Pro
     },
   });
   const loginUrl = control.issueLoginUrl();
-  output.out(banner(engine, control, loginUrl));
+  output.out(await banner(engine, control, loginUrl));
   openBrowser(loginUrl, settings.open, logger);
 }
 
@@ -69,21 +69,24 @@ async function announceOnMachine(control: ControlServer, logger: Logger): Promis
   }
 }
 
-function banner(engine: Engine, control: ControlServer, loginUrl: string): string {
+async function banner(engine: Engine, control: ControlServer, loginUrl: string): Promise<string> {
   const counts = { encode: 0, prefill: 0, decode: 0, both: 0 };
   const state = engine.state();
   for (const { role } of state.instances) counts[role] += 1;
+  const { facts } = await engine.call('connector.status', {});
+  const registration = facts.find(({ title }) => title === 'Registration socket')?.value;
   return bannerText({
     version: __PDSCOPE_VERSION__,
     loginUrl,
     proxyUrl: engine.proxyAddress.url,
     controlPort: control.port,
     proxyPort: engine.proxyAddress.port,
-    isControlLocal: isLoopback(control.host),
-    isProxyLocal: isLoopback(engine.proxyAddress.host),
+    isControlLocal: kindOfHost(control.host) === 'loopback',
+    isProxyLocal: kindOfHost(engine.proxyAddress.host) === 'loopback',
     sshTarget: sshTarget(userInfo().username, hostname(), process.env),
     counts,
     isDemo: state.simulation !== undefined,
+    ...(typeof registration === 'string' && { registration }),
   });
 }
 

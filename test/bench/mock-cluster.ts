@@ -14,7 +14,7 @@ const MODELS = answer(JSON.stringify({ object: 'list', data: [{ id: MODEL, objec
 const VERSION = answer(JSON.stringify({ version: '0.0.0-bench' }));
 const EMPTY = answer('');
 
-export const ENGINE_ID = '2f5a0d0c-7a6f-4a43-8f4c-0123456789ab';
+const ENGINE_ID = '2f5a0d0c-7a6f-4a43-8f4c-0123456789ab';
 /** What the prefill mock answers as `kv_transfer_params`. */
 export const PULL_PARAMS = {
   do_remote_prefill: true,

@@ -50,7 +50,7 @@ test('removing asks once, starts on the harmless answer, and Esc takes it back',
   await app.getByRole('button', { name: 'Remove …' }).click();
   const question = app.getByRole('alertdialog');
   await expect(question).toBeVisible();
-  await expect(question.getByRole('button', { name: 'Cancel' })).toBeFocused();
+  await expect(question.getByRole('button', { name: 'Cancel', exact: true })).toBeFocused();
   await app.keyboard.press('Escape');
   await expect(question).toHaveCount(0);
   await expect(app.getByRole('region', { name: 'Instance P0' })).toBeVisible();

@@ -10,6 +10,7 @@ import { PdscopeError } from '#shared/errors.ts';
 import { SEVERITIES, type Finding, type FindingEvidence, type FindingsPage, type FindingsSummary, type Severity, type Verdict } from '#shared/findings.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 
 /** What a verdict is about, beside itself. */
 export interface VerdictSubject {
@@ -189,8 +190,4 @@ function escalate(finding: Kept, { severity, effect, nextStep }: Verdict): void 
 
 function rankOf(severity: Severity): number {
   return SEVERITIES.indexOf(severity);
-}
-
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

@@ -3,7 +3,7 @@
  * rates come from two scrapes and survive counter resets. What the engine does not expose stays absent.
  * Names: vLLM `vllm/v1/metrics/loggers.py` and `.../nixl/stats.py`; the old `gpu_*` names were removed 2025-11-25.
  */
-import type { EngineGauges } from '#shared/instance.ts';
+import { MAX_RANKS, type EngineGauges } from '#shared/instance.ts';
 import type { MetricSample } from './prometheus-text.ts';
 
 const RUNNING = 'vllm:num_requests_running';
@@ -152,7 +152,7 @@ function sum(byName: ByName, name: string, where: Readonly<Record<string, string
 /** Labels that do not begin at 0 are one rank of a larger engine, each with an address of its own. */
 function dpRanks(byName: ByName): number | undefined {
   const engines = new Set((byName.get(RUNNING) ?? []).map((sample) => sample.labels['engine']));
-  if (engines.size < 2) return undefined;
+  if (engines.size < 2 || engines.size > MAX_RANKS) return undefined;
   for (let rank = 0; rank < engines.size; rank += 1) if (!engines.has(String(rank))) return undefined;
   return engines.size;
 }

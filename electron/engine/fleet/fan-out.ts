@@ -11,12 +11,12 @@ import type { Instance } from './instance.ts';
 /** Writing a profile out can take long; vLLM's MoRIIO toy proxy allows as much. */
 const TIMEOUT_MS = 60_000;
 const MAX_MESSAGE_CHARS = 300;
+/** What is read of an answer, for its message. */
+const MAX_ANSWER_BYTES = 64 * 1024;
 
 export interface FanOutOptions {
   /** Sent as it is. */
   readonly authorization: string | undefined;
-  /** Default 60 s. */
-  readonly timeoutMs?: number;
 }
 
 /** POSTs an empty object to `path` of each instance at the same time. Never rejects. */
@@ -36,7 +36,7 @@ export function instancesNamed(instances: readonly Instance[], names: readonly (
   });
 }
 
-async function postTo(instance: Instance, path: string, { authorization, timeoutMs = TIMEOUT_MS }: FanOutOptions): Promise<InstanceAnswer> {
+async function postTo(instance: Instance, path: string, { authorization }: FanOutOptions): Promise<InstanceAnswer> {
   const about = { instance: instance.id, name: instance.name, url: instance.origin };
   try {
     const { statusCode: status, body } = await instance.pool.request({
@@ -44,14 +44,27 @@ async function postTo(instance: Instance, path: string, { authorization, timeout
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(authorization !== undefined && { authorization }) },
       body: '{}',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    const message = (await body.text()).slice(0, MAX_MESSAGE_CHARS);
+    const message = (await beginningOf(body)).slice(0, MAX_MESSAGE_CHARS);
     if (status >= 200 && status < 300) return { ...about, outcome: 'ok', status };
     if (status === 404) return { ...about, outcome: 'unsupported', status, message: 'no such route: start vLLM with a profiler (--profiler-config)' };
     return { ...about, outcome: 'failed', status, message };
   } catch (error) {
     const isTimeout = error instanceof Error && error.name === 'TimeoutError';
-    return { ...about, outcome: 'failed', message: isTimeout ? `no answer within ${timeoutMs / 1000} s` : errorMessage(error) };
+    return { ...about, outcome: 'failed', message: isTimeout ? `no answer within ${TIMEOUT_MS / 1000} s` : errorMessage(error) };
   }
+}
+
+async function beginningOf(body: AsyncIterable<unknown>): Promise<string> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of body) {
+    const chunk = part as Buffer;
+    parts.push(chunk);
+    bytes += chunk.length;
+    // Leaving the loop destroys the body: an answer without end costs its connection.
+    if (bytes >= MAX_ANSWER_BYTES) break;
+  }
+  return Buffer.concat(parts).toString('utf8');
 }

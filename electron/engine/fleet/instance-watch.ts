@@ -5,6 +5,7 @@
 import type { Logger } from '../log.ts';
 import type { ManagedInstance } from './managed-instance.ts';
 import type { MonitorEvents } from './instance-monitor.ts';
+import { discoverKvEvents } from './kv-events-discovery.ts';
 import { modelMismatch } from './model-match.ts';
 import type { Instance } from './instance.ts';
 import type { ProbeFindings } from './probe.ts';
@@ -78,15 +79,18 @@ export function applyFindings(instance: ManagedInstance, findings: ProbeFindings
   instance.version = findings.version;
   instance.transfer = findings.server?.transfer;
   const dpSize = findings.server?.dpSize;
+  const told = findings.server?.kvEvents;
+  const found = instance.kvEvents === undefined && told !== undefined ? discoverKvEvents(instance.origin, told) : undefined;
+  if (found !== undefined) instance.kvEvents = found;
   const hasOtherRanks = dpSize !== undefined && applyDpSize(instance, dpSize, 'server_info');
-  return hasOtherRanks || before !== `${instance.version} ${instance.transfer?.engineId} ${instance.transfer?.kvConnector}`;
+  return found !== undefined || hasOtherRanks || before !== `${instance.version} ${instance.transfer?.engineId} ${instance.transfer?.kvConnector}`;
 }
 
 /** How much a source of the number of ranks is worth; what a person gave is never overruled. */
 const WORTH = { default: 0, metrics: 1, registration: 2, server_info: 2, given: 3 } as const;
 
 /** @returns whether the number of ranks changed. */
-export function applyDpSize(instance: Instance, size: number, source: Instance['dpSizeSource']): boolean {
+function applyDpSize(instance: Instance, size: number, source: Instance['dpSizeSource']): boolean {
   if (WORTH[source] < WORTH[instance.dpSizeSource]) return false;
   const before = instance.dpSize;
   setDpSize(instance, size, source);

@@ -15,7 +15,8 @@ export interface Instance {
   readonly origin: string;
   readonly isSimulated: boolean;
   readonly pool: Pool;
-  readonly kvEvents: KvEventsConfig | undefined;
+  /** Given, or found out from the engine. */
+  kvEvents: KvEventsConfig | undefined;
   readonly addedAtUnixMs: number;
   /** Mooncake bootstrap port, when given. */
   readonly bootstrapPort: number | undefined;

@@ -55,7 +55,7 @@ export class ManagedInstance implements Instance {
   readonly role: Role;
   readonly origin: string;
   readonly pool: Pool;
-  readonly kvEvents: KvEventsConfig | undefined;
+  kvEvents: KvEventsConfig | undefined;
   readonly addedAtUnixMs = Date.now();
   readonly bootstrapPort: number | undefined;
   readonly registeredBy: 'moriio' | undefined;

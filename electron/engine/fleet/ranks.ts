@@ -1,5 +1,5 @@
 /**
- * Which data-parallel rank of an instance takes a leg: the one with the fewest legs under way, and among equals the one
+ * Data-parallel ranks of an instance. Which one takes a leg: the one with the fewest legs under way, and among equals the one
  * that waited longest. The search begins after the last choice of that same instance, so every slot (instance, rank) is
  * reached whatever the order in which instances are chosen.
  */
@@ -30,4 +30,17 @@ export function setDpSize(instance: Instance, size: number, source: Instance['dp
   if (size === instance.dpSize) return;
   instance.dpSize = size;
   instance.rankInFlight = Array.from({ length: size }, (_, rank) => instance.rankInFlight[rank] ?? 0);
+}
+
+const RANK_SUFFIX = /_dp(\d{1,5})$/;
+
+/** Engine processes of data-parallel ranks append `_dp<rank>` to the engine id (vllm/v1/engine/core.py). */
+export function rankOfEngine(engineId: string): number | undefined {
+  const found = RANK_SUFFIX.exec(engineId);
+  return found === null ? undefined : Number(found[1]);
+}
+
+/** The id as it was configured, and as the API server knows it. */
+export function withoutRank(engineId: string): string {
+  return engineId.replace(RANK_SUFFIX, '');
 }

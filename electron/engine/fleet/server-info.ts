@@ -4,7 +4,7 @@
  * Fields: vllm/config/{parallel,cache,kv_transfer}.py.
  */
 import { z } from 'zod';
-import type { TransferFacts } from '#shared/instance.ts';
+import { MAX_RANKS, type TransferFacts } from '#shared/instance.ts';
 import { httpGet } from './http-get.ts';
 import type { ProbeOptions } from './probe.ts';
 
@@ -12,12 +12,17 @@ export interface ServerFacts {
   readonly transfer: TransferFacts;
   /** Ranks that X-data-parallel-rank may name at this address. */
   readonly dpSize?: number;
+  /** Where it publishes KV events, as its flags say: the host may be a wildcard. */
+  readonly kvEvents?: { readonly endpoint: string; readonly replayEndpoint?: string; readonly topic: string };
 }
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** It is kept and shown; real ones have a few hundred characters. */
+const MAX_EXTRA_CONFIG_CHARS = 16 * 1024;
 
 const text = z.string().min(1).max(1024).optional().catch(undefined);
 const size = z.number().int().min(1).max(65_536).optional().catch(undefined);
+const ranks = z.number().int().min(1).max(MAX_RANKS).optional().catch(undefined);
 const flag = z.boolean().optional().catch(undefined);
 
 const ConfigSchema = z.object({
@@ -26,12 +31,16 @@ const ConfigSchema = z.object({
     .object({
       tensor_parallel_size: size,
       pipeline_parallel_size: size,
-      data_parallel_size: size,
-      data_parallel_size_local: size,
+      data_parallel_size: ranks,
+      data_parallel_size_local: ranks,
       data_parallel_external_lb: flag,
       data_parallel_hybrid_lb: flag,
     })
     .optional()
+    .catch(undefined),
+  kv_events_config: z
+    .object({ enable_kv_cache_events: flag, publisher: text, endpoint: text, replay_endpoint: text, topic: z.string().max(1024).optional().catch(undefined) })
+    .nullish()
     .catch(undefined),
   kv_transfer_config: z
     .object({
@@ -39,7 +48,11 @@ const ConfigSchema = z.object({
       engine_id: text,
       kv_role: text,
       kv_load_failure_policy: text,
-      kv_connector_extra_config: z.record(z.string(), z.unknown()).optional().catch(undefined),
+      kv_connector_extra_config: z
+        .record(z.string(), z.unknown())
+        .refine((config) => JSON.stringify(config).length <= MAX_EXTRA_CONFIG_CHARS)
+        .optional()
+        .catch(undefined),
     })
     .nullish()
     .catch(undefined),
@@ -71,8 +84,16 @@ export function serverFactsOf(body: unknown): ServerFacts | undefined {
   if (parallel?.tensor_parallel_size !== undefined) facts.tpSize = parallel.tensor_parallel_size;
   if (parallel?.pipeline_parallel_size !== undefined) facts.ppSize = parallel.pipeline_parallel_size;
   if (cache?.block_size !== undefined) facts.blockSize = cache.block_size;
-  if (Object.keys(facts).length === 0 && dpSize === undefined) return undefined;
-  return { transfer: facts, ...(dpSize !== undefined && { dpSize }) };
+  const kvEvents = kvEventsOf(parsed.data.kv_events_config);
+  if (Object.keys(facts).length === 0 && dpSize === undefined && kvEvents === undefined) return undefined;
+  return { transfer: facts, ...(dpSize !== undefined && { dpSize }), ...(kvEvents !== undefined && { kvEvents }) };
+}
+
+/** undefined unless the engine publishes over ZMQ. */
+function kvEventsOf(config: z.output<typeof ConfigSchema>['kv_events_config']): ServerFacts['kvEvents'] {
+  if (config?.enable_kv_cache_events !== true || config.endpoint === undefined || (config.publisher ?? 'zmq') !== 'zmq') return undefined;
+  const { endpoint, replay_endpoint: replayEndpoint, topic = '' } = config;
+  return { endpoint, topic, ...(replayEndpoint !== undefined && { replayEndpoint }) };
 }
 
 function configIn(body: unknown): unknown {

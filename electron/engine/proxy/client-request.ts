@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Api } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 import { scanMembers, type JsonMember } from './json-members.ts';
 import { ProxyError } from './proxy-error.ts';
 
@@ -72,15 +73,21 @@ export function reasonAgainstHandoff(json: Json): string | undefined {
 }
 
 function reasonInFields(fields: Json): string | undefined {
-  const { n, best_of: bestOf, logprobs } = fields;
-  if (typeof n === 'number' && n > 1) return `n=${n}: the handoff serves one sequence`;
-  if (typeof bestOf === 'number' && bestOf > 1) return `best_of=${bestOf}: the handoff serves one sequence`;
+  const { logprobs } = fields;
+  const [n, bestOf] = [asNumber(fields['n']), asNumber(fields['best_of'])];
+  if (n !== undefined && n > 1) return `n=${n}: the handoff serves one sequence`;
+  if (bestOf !== undefined && bestOf > 1) return `best_of=${bestOf}: the handoff serves one sequence`;
   if (fields['use_beam_search'] === true) return 'use_beam_search: the handoff serves one sequence';
-  if (typeof fields['prompt_logprobs'] === 'number') return 'prompt_logprobs: only an instance that computes the prompt can give them';
-  if (fields['echo'] === true && typeof logprobs === 'number') {
+  if (asNumber(fields['prompt_logprobs']) !== undefined) return 'prompt_logprobs: only an instance that computes the prompt can give them';
+  if (fields['echo'] === true && asNumber(logprobs) !== undefined) {
     return 'echo with logprobs: only an instance that computes the prompt can give them';
   }
   return undefined;
+}
+
+/** Engines take numbers written as texts, too (pydantic's lax mode). */
+function asNumber(value: unknown): number | undefined {
+  return typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value)) ? Number(value) : undefined;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -88,9 +95,4 @@ type Json = Readonly<Record<string, unknown>>;
 /** `value` when it is a JSON object. */
 export function asJsonObject(value: unknown): Json | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
-}
-
-/** `text`, at most `length` characters, marked when cut. */
-export function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

@@ -1,15 +1,17 @@
 /**
  * The way to the client: an answer's head and bytes, unchanged and unbuffered, with back-pressure to the instance.
  *
- * The head goes out with the first byte, so the status is always the real one. A stream that breaks off ends with an
- * error event and without `[DONE]`; any other body that breaks off takes the connection down with it, because only
- * that tells an HTTP client that the body is not complete.
+ * The head goes out with the first byte, so the status is always the real one, also of an answer that fails before it.
+ * A stream that breaks off ends with an error event and without `[DONE]`; any other body that breaks off takes the
+ * connection down with it, because only that tells an HTTP client that the body is not complete.
  */
 import type { ServerResponse } from 'node:http';
 import type { RequestTrace } from '../telemetry/trace.ts';
 import type { Answer, AnswerSink } from './connectors/connector.ts';
 import { downstreamHeaders } from './headers.ts';
 import { ProxyError } from './proxy-error.ts';
+import { sendError } from './respond.ts';
+import { dataEvent } from './sse-text.ts';
 
 export interface ClientStreamOptions {
   readonly res: ServerResponse;
@@ -46,17 +48,21 @@ export class ClientStream implements AnswerSink {
   }
 
   fail(error: ProxyError, isAtBorder: boolean): void {
-    const { res, answer, requestId, onFailure } = this.#options;
+    const { res, answer, trace, requestId, onFailure } = this.#options;
     clearTimeout(this.#stallTimer);
     onFailure(error);
     if (res.writableEnded || res.destroyed) return;
+    if (!this.#isHeadSent) {
+      trace.responded(error.status);
+      sendError(res, error, requestId);
+      return;
+    }
     const isBroken = !answer.isEventStream || res.hasHeader('content-length') || error.code === 'client_stalled';
     if (isBroken) {
       res.destroy();
       return;
     }
-    if (!this.#isHeadSent) this.#sendHead();
-    res.end(`${isAtBorder ? '' : '\n\n'}data: ${error.toJson(requestId)}\n\n`);
+    res.end(`${isAtBorder ? '' : '\n\n'}${dataEvent(error.toJson(requestId))}`);
   }
 
   #sendHead(): void {

@@ -18,11 +18,11 @@ import { CallLeg } from './call-leg.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { ConnectWatch } from './connect-watch.ts';
 import type { Answer, ChooseOptions, Connector, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
-import type { LegHeaders } from './headers.ts';
+import { RANK_HEADER, type LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
-import { ProxyError } from './proxy-error.ts';
+import { NEVER_SENT, ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
 import { WHOLE_ANSWER_FACTOR, type ProxyTimeouts } from './timeouts.ts';
 
@@ -45,8 +45,8 @@ export interface ExchangeOptions {
   readonly logger: Logger;
 }
 
-/** vllm/entrypoints/openai/generate/base/serving.py: pins a request to a data-parallel rank. */
-const RANK_HEADER = 'x-data-parallel-rank';
+/** How long a leg may go on after the client has its whole answer, ms: prefill beside a short decode may answer last. */
+const LATE_LEG_MS = 2000;
 
 /** Shared: nearly every decision has none, and the record keeps it. */
 const NONE_EXCLUDED: readonly CandidateScore[] = [];
@@ -62,14 +62,16 @@ export class Exchange implements LegContext, LegOwner {
   readonly #options: ExchangeOptions;
   /** One for all hops: the linter keeps in it what it saw. */
   readonly #lint: LintContext;
-  /** Those under way: one or two, so a plain list. */
+  /** Those under way: one or two, and in the encode stage one per media item. */
   #legs: Leg[] = [];
   readonly #attempts: Record<LegKind, number> = { encode: 0, render: 0, prefill: 0, decode: 0, forward: 0 };
   #failed: Map<Instance, string> | undefined;
-  #hasRepeatedOnSame = false;
+  /** The only one of its role, tried again: and how many legs that were under way on it then may be lost with the first. */
+  #again: { readonly instance: Instance; left: number } | undefined;
   #retriesLeft: number;
   #answer: Answer | undefined;
   #stopReason: ProxyError | undefined;
+  #lateTimer: NodeJS.Timeout | undefined;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -87,15 +89,16 @@ export class Exchange implements LegContext, LegOwner {
     const { routable, excluded } = this.#candidates(kind);
     const failed = this.#failed;
     const candidates = failed === undefined ? routable : routable.filter((instance) => !failed.has(instance));
-    if (candidates.length === 0) throw noInstance(kind, excluded);
+    if (candidates.length === 0) throw noInstance(kind, [...excluded, ...this.#failedAmong(routable)]);
     const { policy } = this.#options;
     const { prefer } = options;
     const { chosen, scores } =
       prefer !== undefined && candidates.includes(prefer)
         ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
         : policy.choose(candidates, kind);
+    const isPinnedByClient = this.request.headers[RANK_HEADER] !== undefined;
     const pinned = prefer === undefined || chosen === prefer ? options.rank : undefined;
-    const rank = pinned ?? (this.request.headers[RANK_HEADER] === undefined ? chooseRank(chosen) : undefined);
+    const rank = isPinnedByClient ? undefined : (pinned ?? chooseRank(chosen));
     this.trace.decided({
       kind,
       policy: policy.name,
@@ -106,6 +109,13 @@ export class Exchange implements LegContext, LegOwner {
       excluded: this.#describeExcluded(excluded),
     });
     return rank === undefined ? { instance: chosen } : { instance: chosen, rank };
+  }
+
+  #failedAmong(instances: readonly Instance[]): { readonly instance: Instance; readonly reason: string }[] {
+    return instances.flatMap((instance) => {
+      const reason = this.#failed?.get(instance);
+      return reason === undefined ? [] : [{ instance, reason }];
+    });
   }
 
   /** Those of the scheduler that the connector can use. */
@@ -162,15 +172,17 @@ export class Exchange implements LegContext, LegOwner {
   mayRepeat(error: unknown): boolean {
     if (!(error instanceof ProxyError) || !error.retryable || error.leg === undefined || error.instance === undefined) return false;
     if (this.#stopReason !== undefined) return false;
-    const isPaid = this.#failed?.has(error.instance) === true;
+    const again = this.#again?.instance === error.instance && this.#again.left > 0 ? this.#again : undefined;
+    const isPaid = again !== undefined || this.#failed?.has(error.instance) === true;
     if (this.#retriesLeft === 0 && !isPaid) return false;
     this.#failed ??= new Map();
     this.#failed.set(error.instance, `failed in this request: ${error.message}`);
     const failed = this.#failed;
     const hasOther = this.#candidates(error.leg).routable.some((instance) => !failed.has(instance));
     if (!hasOther) {
-      if (!error.mayRepeatOnSame || this.#hasRepeatedOnSame) return false;
-      this.#hasRepeatedOnSame = true;
+      if (!error.mayRepeatOnSame || (this.#again !== undefined && again === undefined)) return false;
+      if (again === undefined) this.#again = { instance: error.instance, left: this.#legs.filter(({ instance }) => instance === error.instance).length };
+      else again.left--;
       failed.delete(error.instance);
     }
     if (!isPaid) this.#retriesLeft--;
@@ -188,6 +200,13 @@ export class Exchange implements LegContext, LegOwner {
     this.cancelLegs(reason);
   }
 
+  /** The client has its whole answer: a leg that still runs is given a moment, and then stopped. */
+  finished(): void {
+    if (this.#legs.length === 0) return;
+    const reason = new ProxyError(499, 'leg_outlived_request', 'The client had its whole answer, and the leg was still running.');
+    this.#lateTimer = setTimeout(() => this.stop(reason), LATE_LEG_MS).unref();
+  }
+
   /** The answer that goes to the client: its leg's error is the request's. */
   answeredWith(answer: Answer): void {
     this.#answer = answer;
@@ -195,6 +214,8 @@ export class Exchange implements LegContext, LegOwner {
 
   legSettled(leg: Leg, error: ProxyError | undefined): void {
     this.#legs = this.#legs.filter((other) => other !== leg);
+    if (this.#lateTimer !== undefined && this.#legs.length === 0) clearTimeout(this.#lateTimer);
+    if (error !== undefined && NEVER_SENT.has(error.code)) this.#options.linter.neverSent?.(leg.request);
     if (leg instanceof StreamLeg && leg === this.#answer && error !== undefined) this.failure ??= error;
   }
 
@@ -241,7 +262,7 @@ export class Exchange implements LegContext, LegOwner {
       attempt,
       path,
       headers,
-      headersTimeoutMs: request.kind === 'decode' && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
+      headersTimeoutMs: (request.kind === 'decode' || request.kind === 'forward') && isWhole ? headersMs * WHOLE_ANSWER_FACTOR : headersMs,
     };
   }
 

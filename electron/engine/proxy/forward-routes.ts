@@ -3,11 +3,11 @@
  * take a route, and which requests cannot be passed on honestly, stands in one table. What is not listed is refused with
  * 404; nothing is supported by half (vllm/entrypoints/launchers/api_server/routers.py).
  *
- * Routes that generate go to `both` and decode instances: a prefill instance is there for one-token requests. State that
+ * Routes that generate go to `both` and decode instances: a prefill instance is there for one-token requests. A protocol
+ * whose decode instances cannot compute a prompt says so, and they go to its prefill instances. State that
  * an engine keeps between requests (`/v1/responses` by id) is on one instance only, so requests that build on it are
  * passed on only while there is one that could have it.
  */
-import type { ConnectorName } from '#shared/vocabulary.ts';
 import type { Instance } from '../fleet/instance.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { ClientRequest } from './client-request.ts';
@@ -16,7 +16,7 @@ import { ProxyError } from './proxy-error.ts';
 
 export interface ForwardRoute {
   readonly path: string;
-  /** `generate`: both and decode instances; `any`: whichever has the model loaded. */
+  /** `generate`: instances that compute a whole request; `any`: whichever has the model loaded. */
   readonly to: 'generate' | 'any';
   /** Why a request builds on state that only one instance has; undefined when it does not. */
   readonly stateOf?: (json: ClientRequest['json']) => string | undefined;
@@ -54,9 +54,13 @@ export const FORWARD_ROUTES: readonly ForwardRoute[] = [
 ];
 
 /** Serves one route in place of the connector in force, under its name. */
-export function createForwarder(route: ForwardRoute, name: ConnectorName, scheduler: LegScheduler): Connector {
-  const refuses = (instance: Instance): string | undefined =>
-    route.to === 'generate' && instance.role === 'prefill' ? `role prefill: ${route.path} generates a whole answer` : undefined;
+export function createForwarder(route: ForwardRoute, inForce: Connector, scheduler: LegScheduler): Connector {
+  const { name, wholeOn = 'decode' } = inForce;
+  const refuses = (instance: Instance): string | undefined => {
+    if (route.to === 'any') return undefined;
+    const { role } = instance;
+    return inForce.refuses?.(instance, 'forward') ?? (role === 'both' || role === wholeOn ? undefined : `role ${role}: ${route.path} generates a whole answer`);
+  };
   return {
     name,
     legs: ['forward'],

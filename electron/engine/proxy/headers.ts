@@ -18,6 +18,9 @@ const HOP_BY_HOP = new Set([
 /** Written anew for each leg, or meant for this hop only. */
 const NOT_FORWARDED = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect', 'x-request-id', 'authorization']);
 
+/** Pins a request to a data-parallel rank (vllm/entrypoints/openai/generate/base/serving.py). */
+export const RANK_HEADER = 'x-data-parallel-rank';
+
 const MAX_REQUEST_ID_LENGTH = 256;
 const VALID_REQUEST_ID = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
@@ -76,6 +79,20 @@ export function downstreamHeaders(raw: RawHeaders, requestId: string): string[] 
   if (named !== undefined) removeNamed(headers, named);
   headers.push('X-Request-Id', requestId);
   return headers;
+}
+
+/** Fields that describe the body as it came. */
+const OF_THE_BODY = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag']);
+
+/** Fields of an answer whose body is made anew: without those that describe the old one. */
+export function headersWithoutBody(raw: RawHeaders): RawHeaders {
+  const kept: (Buffer | string)[] = [];
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at];
+    const value = raw[at + 1];
+    if (name !== undefined && value !== undefined && !OF_THE_BODY.has(text(name).toLowerCase())) kept.push(name, value);
+  }
+  return kept;
 }
 
 /** Value of the first `name` (lower case) in a raw list. */

@@ -55,10 +55,6 @@ export class Inference {
     this.#options = options;
   }
 
-  get runningCount(): number {
-    return this.#running.size;
-  }
-
   /** Serves one request; settles when its answer has been handed over or refused. Never rejects. */
   handle(api: Api, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
     return this.#run({ api, path: API_PATHS[api], req, res, modes });
@@ -66,7 +62,7 @@ export class Inference {
 
   /** Serves a request that goes to one instance as it is. */
   forward(route: ForwardRoute, req: IncomingMessage, res: ServerResponse, modes: Modes): Promise<void> {
-    const connector = createForwarder(route, modes.connector.name, this.#options.scheduler);
+    const connector = createForwarder(route, modes.connector, this.#options.scheduler);
     return this.#run({ api: 'forward', path: route.path, req, res, modes: { ...modes, connector } });
   }
 
@@ -153,6 +149,7 @@ class InferenceRun implements LinkedNode {
       this.#exchange?.stop(failure);
       this.#trace.end('error', failure.toRequestError());
     } else if (res.writableFinished) {
+      this.#exchange?.finished();
       this.#trace.end('ok');
     } else {
       const gone = new ProxyError(499, 'client_closed', 'The client closed the connection before its answer was complete.');

@@ -2,8 +2,9 @@
  * One upstream call: an undici handler that keeps the accounts of its leg. Subclasses decide what becomes of a 2xx
  * body (`call-leg.ts` reads it whole, `stream-leg.ts` hands it on); everything else is the same for both.
  *
- * Invariants: `legStarted` is matched by exactly one `legEnded`, the trace's leg by one `end`; after that every
- * callback of undici is ignored. Calls aside (`isAside`) have neither. A cancelled leg destroys its connection at once, which aborts it in the engine.
+ * Invariants: `legStarted` is matched by exactly one `legEnded`, the trace's leg by one `end`; calls aside (`isAside`)
+ * have neither. After that every callback of undici is ignored. A cancelled leg destroys its connection at once, which
+ * aborts it in the engine.
  */
 import type { Dispatcher } from 'undici';
 import type { LegKind } from '#shared/vocabulary.ts';
@@ -45,7 +46,7 @@ export interface LegSetup {
 export abstract class Leg implements Dispatcher.DispatchHandler, Connecting {
   readonly kind: LegKind;
   readonly instance: Instance;
-  protected readonly request: LegRequest;
+  readonly request: LegRequest;
   protected readonly legTrace: LegTrace;
   protected readonly owner: LegOwner;
   protected controller: Dispatcher.DispatchController | undefined;

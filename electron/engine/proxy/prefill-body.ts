@@ -9,8 +9,9 @@
  * Requests whose fields rule a handoff out altogether (n > 1 and the like) never get here: see reasonAgainstHandoff.
  */
 import type { Api } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 import type { LegInit } from '../telemetry/trace.ts';
-import { asJsonObject, cut, type ClientRequest } from './client-request.ts';
+import { asJsonObject, type ClientRequest } from './client-request.ts';
 import { KV_TRANSFER_PARAMS } from './connectors/transfer-params.ts';
 import { editMembers, memberValue, scanMembers, type JsonMember } from './json-members.ts';
 

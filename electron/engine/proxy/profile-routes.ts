@@ -4,13 +4,15 @@
  * profiler) and every instance's own outcome beside it.
  *
  * Profiling slows engines down, so it is no business of any inference client: the route takes clients of this machine
- * (where `vllm bench serve --profile` usually runs) and holders of the admin key.
+ * (where `vllm bench serve --profile` usually runs) and holders of the admin key. A page in a browser of this machine is
+ * neither: browsers put an Origin on every POST, and no client of this route does.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PdscopeError } from '#shared/errors.ts';
 import type { InstanceAnswer } from '#shared/operations.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import { instancesNamed, postToInstances } from '../fleet/fan-out.ts';
+import { kindOfHost } from '../fleet/host-kind.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import { hasAdminKey } from './admin-routes.ts';
 import { parseBody } from './client-request.ts';
@@ -20,7 +22,6 @@ import { readBody } from './read-body.ts';
 import { sendJson } from './respond.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
-const LOOPBACK = /^(?:127\.|::1$|::ffff:127\.)/u;
 
 export interface ProfileOptions {
   readonly scheduler: LegScheduler;
@@ -30,7 +31,7 @@ export interface ProfileOptions {
 
 export async function handleProfile(action: 'start' | 'stop', options: ProfileOptions, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const { scheduler, adminApiKey, openaiApiKey } = options;
-  if (!LOOPBACK.test(req.socket.remoteAddress ?? '') && !hasAdminKey(adminApiKey, req)) {
+  if (!isOfThisMachine(req) && !hasAdminKey(adminApiKey, req)) {
     throw new ProxyError(403, 'forbidden', 'Profiling is controlled from this machine, or with the admin key (ADMIN_API_KEY) in x-api-key.');
   }
   const body = await readBody(req, MAX_BODY_BYTES);
@@ -47,6 +48,10 @@ export async function handleProfile(action: 'start' | 'stop', options: ProfileOp
     ? { message: 'No instance has a profiler: start vLLM with --profiler-config.', type: 'service_unavailable_error', param: null, code: 'no_profiler' }
     : undefined;
   sendJson(res, status, JSON.stringify({ encode: of('encode'), prefill: of('prefill'), decode: of('decode'), instances: answers, ...(error !== undefined && { error }) }));
+}
+
+function isOfThisMachine({ socket, headers }: IncomingMessage): boolean {
+  return kindOfHost(socket.remoteAddress ?? '') === 'loopback' && headers.origin === undefined;
 }
 
 function fits(role: string | undefined, kind: LegKind): boolean {

@@ -77,6 +77,9 @@ export class ProxyError extends PdscopeError {
   }
 }
 
+/** Codes of legs that their instance never saw. */
+export const NEVER_SENT: ReadonlySet<string> = new Set(['connect_failed', 'connect_timeout']);
+
 /** `decode leg on D0 (http://10.0.0.2:8200)`. */
 export function describeLeg(kind: LegKind, instance: Instance): string {
   return `${kind} leg on ${instance.name} (${instance.origin})`;

@@ -207,6 +207,7 @@ class ProxyServer implements Proxy {
   }
 
   async #switchTo(name: ConnectorName): Promise<void> {
+    if (this.#closing !== undefined) throw new PdscopeError('shutting_down', 'pdscope is shutting down: the connector stays as it is.');
     const next = this.#connectors[name];
     const previous = this.#connector;
     if (next === previous) return;
@@ -232,6 +233,8 @@ class ProxyServer implements Proxy {
     this.#server.closeAllConnections();
     await closed;
     this.#connectWatch.close();
+    // One that is coming into force would open its sockets after they were closed.
+    await this.#switching;
     for (const connector of Object.values(this.#connectors)) await connector.close?.();
   }
 

@@ -7,14 +7,11 @@
  */
 import type { Answer, AnswerSink, LegAnswer } from './connectors/connector.ts';
 import { asJsonObject, type ClientRequest } from './client-request.ts';
-import type { RawHeaders } from './headers.ts';
+import { headersWithoutBody, type RawHeaders } from './headers.ts';
 import { memberValue, scanElements, scanMembers, type JsonMember } from './json-members.ts';
 import { ProxyError } from './proxy-error.ts';
+import { DONE_EVENT, EVENT_STREAM, dataEvent } from './sse-text.ts';
 
-const EVENT_STREAM: RawHeaders = ['content-type', 'text/event-stream; charset=utf-8'];
-/** Fields of a body's head that say nothing about the stream made from it. */
-const NOT_OF_STREAM = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag']);
-const DONE = Buffer.from('data: [DONE]\n\n');
 
 /** Throws ProxyError 502 `bad_response` when the answer has no choices to stream. */
 export function reemitAsStream(answer: LegAnswer, request: Pick<ClientRequest, 'api' | 'json'>): Answer {
@@ -32,7 +29,7 @@ class ReemittedStream implements Answer {
 
   constructor(events: readonly Buffer[], rawHeaders: RawHeaders) {
     this.#events = events;
-    this.rawHeaders = [...keptHeaders(rawHeaders), ...EVENT_STREAM];
+    this.rawHeaders = [...headersWithoutBody(rawHeaders), ...EVENT_STREAM];
   }
 
   pipe(sink: AnswerSink): void {
@@ -52,18 +49,9 @@ class ReemittedStream implements Answer {
   }
 }
 
-function keptHeaders(raw: RawHeaders): RawHeaders {
-  const kept: (Buffer | string)[] = [];
-  for (let at = 0; at + 1 < raw.length; at += 2) {
-    const [name, value] = [raw[at], raw[at + 1]];
-    if (name !== undefined && value !== undefined && !NOT_OF_STREAM.has(String(name).toLowerCase())) kept.push(name, value);
-  }
-  return kept;
-}
-
 /** Every `data:` event, `[DONE]` included. */
 function eventsOf({ body, members }: LegAnswer, { api, json }: Pick<ClientRequest, 'api' | 'json'>): readonly Buffer[] {
-  const writer = new ChunkWriter(body, members, api === 'chat');
+  const writer = new AnswerChunks(body, members, api === 'chat');
   const choices = scanElements(memberValue(body, members, 'choices') ?? Buffer.alloc(0));
   if (choices === undefined || choices.length === 0) throw unstreamable('it has no choices');
   for (const choice of choices) {
@@ -73,12 +61,12 @@ function eventsOf({ body, members }: LegAnswer, { api, json }: Pick<ClientReques
     else writer.choice(choice.toString('utf8'));
   }
   if (asJsonObject(json['stream_options'])?.['include_usage'] === true) writer.usage();
-  writer.events.push(DONE);
+  writer.events.push(Buffer.from(DONE_EVENT));
   return writer.events;
 }
 
 /** Role, reasoning, text, tool calls, end: in the order in which the model wrote them. */
-function writeChatChoice(writer: ChunkWriter, choice: Buffer, members: readonly JsonMember[]): void {
+function writeChatChoice(writer: AnswerChunks, choice: Buffer, members: readonly JsonMember[]): void {
   const value = (key: string): string | undefined => given(memberValue(choice, members, key));
   const index = value('index') ?? '0';
   const rawMessage = memberValue(choice, members, 'message');
@@ -126,7 +114,7 @@ function indexedCalls(text: string): string {
 }
 
 /** Writes events that share the head of one answer. */
-class ChunkWriter {
+class AnswerChunks {
   readonly events: Buffer[] = [];
   readonly #body: Buffer;
   readonly #members: readonly JsonMember[];
@@ -164,7 +152,7 @@ class ChunkWriter {
 
   /** A line break in JSON can only be white space (in strings it is escaped), and would end the event. */
   #push(json: string): void {
-    this.events.push(Buffer.from(`data: ${json.replaceAll(/[\r\n]+/g, ' ')}\n\n`));
+    this.events.push(Buffer.from(dataEvent(json.replaceAll(/[\r\n]+/g, ' '))));
   }
 }
 

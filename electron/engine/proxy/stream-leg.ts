@@ -13,7 +13,7 @@ import type { RawHeaders } from './headers.ts';
 import { Leg, type LegOwner, type LegSetup } from './leg.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
 import { SseScanner } from './sse-scanner.ts';
-import { reportedError } from './upstream-error.ts';
+import { reportedError, streamRefusal } from './upstream-error.ts';
 
 /** Enough for the last events, and for the fields after `choices` of a body. */
 const TAIL_BYTES = 16 * 1024;
@@ -22,6 +22,8 @@ const CAPTURE_BYTES = 256 * 1024;
 /** What may wait for the connector to hand the answer over. */
 const MAX_WAITING_BYTES = 256 * 1024;
 const DONE = '[DONE]';
+/** How a stream begins that has nothing but an error to tell. */
+const FIRST_ERROR = /^data: ?\{\s*"error"/u;
 /** Bytes, because a text is converted for each search. */
 const ERROR_KEY = Buffer.from('"error"');
 
@@ -85,9 +87,10 @@ export class StreamLeg extends Leg implements Answer {
 
   protected override onBody(chunk: Buffer): void {
     if (!this.#isOpen) {
+      this.isEventStream = !this.#isCompressed && this.#looksLikeEvents(chunk);
+      if (this.isEventStream && FIRST_ERROR.test(chunk.toString('latin1', 0, 32)) && this.#refuse(chunk)) return;
       this.#isOpen = true;
       this.#firstBytes = chunk;
-      this.isEventStream = !this.#isCompressed && this.#looksLikeEvents(chunk);
       if (this.isEventStream) this.#scanner = new SseScanner();
       this.#resolve(this);
     }
@@ -99,6 +102,15 @@ export class StreamLeg extends Leg implements Answer {
     } else if (!this.#handOver(sink, chunk)) {
       this.controller?.pause();
     }
+  }
+
+  /** Fails as if the error had come with its status; false when the event is not whole yet. */
+  #refuse(first: Buffer): boolean {
+    const error = findErrorEvent(first);
+    if (error === undefined) return false;
+    this.legTrace.facts(this.owner.trace.wantsBodies ? { body: first } : {});
+    this.fail(streamRefusal(this.kind, this.instance, error, this.request.kvTransferParams !== undefined));
+    return true;
   }
 
   protected override onBodyEnd(): void {

@@ -3,8 +3,8 @@ export interface ProxyTimeouts {
   /** Until a connection stands and the request is being sent. Default 10,000. */
   readonly connectMs: number;
   /**
-   * From the request to the head of the answer. Default 600,000. A whole (not streamed) decode answer has its head
-   * only after its last token: three times as long.
+   * From the request to the head of the answer. Default 600,000. A whole (not streamed) answer of a decode or
+   * forward leg has its head only after its last token: three times as long.
    */
   readonly headersMs: number;
   /** Between two chunks of an answer; also how long a client may leave its stream unread. Default 300,000. */

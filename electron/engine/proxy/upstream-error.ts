@@ -3,8 +3,8 @@
  * 2xx with whatever body an engine or a gateway gives, or a failure of the connection.
  */
 import type { LegKind } from '#shared/vocabulary.ts';
+import { cut } from '../cut-text.ts';
 import type { Instance } from '../fleet/instance.ts';
-import { cut } from './client-request.ts';
 import { rawHeader, type RawHeaders } from './headers.ts';
 import { describeLeg, ProxyError } from './proxy-error.ts';
 
@@ -61,6 +61,17 @@ export function reportedError(kind: LegKind, instance: Instance, error: unknown)
     instance,
     isRequestFault: typeof code === 'number' && code < 500,
   });
+}
+
+/**
+ * A stream that begins with an error event: vLLM has sent 200 by then, but failed before the first token, e.g. while
+ * loading KV. No byte of it went to the client, so it is what the same error with its own status would have been.
+ */
+export function streamRefusal(kind: LegKind, instance: Instance, error: unknown, hasTransferParams: boolean): ProxyError {
+  const object = typeof error === 'object' && error !== null ? (error as Readonly<Record<string, unknown>>) : {};
+  const { code } = object;
+  const status = typeof code === 'number' && code >= 400 && code <= 599 ? code : 502;
+  return upstreamStatusError({ kind, instance, status, rawHeaders: [], body: Buffer.from(JSON.stringify({ error: object })), hasTransferParams });
 }
 
 export type LegStage = 'connecting' | 'waiting' | 'streaming';

@@ -4,6 +4,7 @@
  */
 import { errorMessage } from '#shared/errors.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
+import { hostInUrl } from '../fleet/host-kind.ts';
 import { addCacheConfigInfo } from './cache-config-info.ts';
 import { EncodeEngine } from './encode-engine.ts';
 import { EngineCore } from './engine-core.ts';
@@ -14,7 +15,6 @@ import { MediaCache } from './media-cache.ts';
 import { MetricsRegistry } from './metrics-registry.ts';
 import { uuidFrom, type Prng } from './prng.ts';
 import type { ResolvedSimOptions } from './sim-options.ts';
-import { reachableHost } from './transfer/http-json.ts';
 import type { TransferPorts } from './transfer/kv-transfer-config.ts';
 import { openBootstrapServer, registerWorker, type BootstrapServer } from './transfer/mooncake-bootstrap.ts';
 import type { SideChannel } from './transfer/side-channel.ts';
@@ -73,12 +73,11 @@ async function openBootstrap({ options, bootstrapPort }: EngineLifeOptions): Pro
 /** Workers register one after the other, in the background: until then `/query` is incomplete, as it is with engines. */
 async function registerWorkers(bootstrap: BootstrapServer, input: EngineLifeOptions, engineIds: readonly string[]): Promise<void> {
   const { logger, host, name } = input.options;
-  const address = reachableHost(host);
-  const bracketed = address.includes(':') ? `[${address}]` : address;
+  const address = hostInUrl(host);
   try {
     for (const [rank, engineId] of engineIds.entries()) {
       const port = input.sideChannels[rank]?.[0]?.port ?? 0;
-      await registerWorker(`http://${bracketed}:${bootstrap.port}`, { engineId, rank, addr: `tcp://${address}:${port}` });
+      await registerWorker(`http://${address}:${bootstrap.port}`, { engineId, rank, addr: `tcp://${address}:${port}` });
     }
   } catch (error) {
     // Closed meanwhile: a life may be shorter than its registration.

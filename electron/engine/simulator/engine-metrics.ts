@@ -1,7 +1,7 @@
 /** vLLM's metric families for one engine core (rank), with its names, labels and bounds (vllm/v1/metrics/loggers.py). */
 import type { MetricsRegistry, Counter, Histogram, Labels } from './metrics-registry.ts';
 
-export const FINISH_REASONS = ['stop', 'length', 'abort', 'error', 'repetition'] as const;
+const FINISH_REASONS = ['stop', 'length', 'abort', 'error', 'repetition'] as const;
 export type EngineFinishReason = (typeof FINISH_REASONS)[number];
 
 const TTFT_BOUNDS = [

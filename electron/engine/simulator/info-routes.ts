@@ -88,14 +88,19 @@ function serverInfo(exchange: Exchange, { options, life }: SimContext): void {
         : {
             enable_kv_cache_events: true,
             publisher: 'zmq',
-            endpoint: kvEvents.endpoint,
-            replay_endpoint: kvEvents.replayEndpoint ?? null,
+            endpoint: asBound(kvEvents.endpoint),
+            replay_endpoint: kvEvents.replayEndpoint === undefined ? null : asBound(kvEvents.replayEndpoint),
             topic: kvEvents.topic,
           },
     kv_transfer_config: kvTransferConfig(options, engineId, transferPorts),
   };
   const isJson = exchange.query.get('config_format') === 'json';
   exchange.json({ vllm_config: isJson ? vllmConfig : JSON.stringify(vllmConfig), vllm_env: transferEnv(options, transferPorts), system_env: {} });
+}
+
+/** As flags say it: the engine binds on every address. */
+function asBound(endpoint: string): string {
+  return endpoint.replace(/^tcp:\/\/.*:/u, 'tcp://*:');
 }
 
 function resetPrefixCache(exchange: Exchange, { life }: SimContext): void {

@@ -1,6 +1,7 @@
 /** The publishers of all data-parallel ranks of one instance: rank r binds base port + r, for PUB and for replay. */
 import type { KvEventsConfig } from '#shared/instance.ts';
 import { PdscopeError } from '#shared/errors.ts';
+import { neighbouringPorts } from './free-port.ts';
 import type { KvEvent } from './kv-event.ts';
 import { openKvPublisher, type KvPublisher, type PublishCounters } from './kv-publisher.ts';
 import type { SimKvEventsOptions } from './sim-options.ts';
@@ -79,7 +80,7 @@ async function openAll(options: KvPublishersOptions): Promise<KvPublisher[]> {
   if (ports.pub !== undefined || options.ranks === 1) return openRange(options, ports);
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await openRange(options, ports, 1);
+      return await openRange(options, { pub: neighbouringPorts(options.ranks), replay: ports.replay ?? neighbouringPorts(options.ranks) }, 1);
     } catch (error) {
       if (attempt >= RANGE_ATTEMPTS) {
         throw new PdscopeError('sim-bind-failed', `Found no ${options.ranks} neighbouring ports for KV events: give a port.`, { cause: error });

@@ -73,7 +73,6 @@ export class Sequence {
   isRemoteDone = true;
   /** Its KV is another prompt's, so what it says is noise. Nobody but the simulation knows. */
   isGarbage = false;
-  isPrefillCounted = false;
   scheduledMs: number | undefined;
   firstTokenMs: number | undefined;
   lastTokenMs: number | undefined;

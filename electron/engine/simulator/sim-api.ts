@@ -3,7 +3,7 @@ import { API_PATHS, type Api } from '#shared/vocabulary.ts';
 
 export type SimApi = Api | 'responses';
 
-export const SIM_API_PATHS: Readonly<Record<SimApi, string>> = { ...API_PATHS, responses: '/v1/responses' };
+const SIM_API_PATHS: Readonly<Record<SimApi, string>> = { ...API_PATHS, responses: '/v1/responses' };
 
 /** By path. */
 export const SIM_API_OF_PATH: ReadonlyMap<string, SimApi> = new Map(

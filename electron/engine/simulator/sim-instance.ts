@@ -5,6 +5,7 @@
 import type { KvEventsConfig } from '#shared/instance.ts';
 import type { SimFault } from '#shared/operations.ts';
 import type { Role } from '#shared/vocabulary.ts';
+import { hostInUrl, reachableHost } from '../fleet/host-kind.ts';
 import { openEngineLife, type EngineLife } from './engine-life.ts';
 import type { MediaCounts } from './media-cache.ts';
 import { openHttpFront, type HttpFront } from './http-front.ts';
@@ -14,7 +15,6 @@ import { ReceivedLog, type ReceivedRequest } from './received-log.ts';
 import { SimFaults } from './sim-faults.ts';
 import { resolveSimOptions, type ResolvedSimOptions, type SimInstanceOptions } from './sim-options.ts';
 import { createSimHandler } from './sim-server.ts';
-import { reachableHost } from './transfer/http-json.ts';
 import { formatZmqAddress, type MoriioAddress } from './transfer/moriio-address.ts';
 import { startRegistration, type Registration } from './transfer/moriio-registration.ts';
 import { closeSideChannels, openSideChannels, type SideChannel } from './transfer/side-channel.ts';
@@ -93,10 +93,6 @@ interface Parts {
 /** How long a process with a dead engine still answers before it exits, real milliseconds. */
 const EXIT_AFTER_MS = 500;
 
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
-}
-
 /** A chosen port per rank; MoRIIO has a second for notifications. */
 async function openPeerPorts({ transfer, host, peerPort, dpSize }: ResolvedSimOptions): Promise<readonly (readonly SideChannel[])[]> {
   if (transfer === 'none') return [];
@@ -137,7 +133,7 @@ class RunningSimInstance implements SimInstance {
     this.role = options.role;
     this.name = options.name;
     this.model = options.model;
-    const address = `${bracketed(reachableHost(options.host))}:${state.front.port}`;
+    const address = `${hostInUrl(options.host)}:${state.front.port}`;
     this.url = `http://${address}`;
     const { port, notifyPort } = state.life.transferPorts;
     this.#zmq = { host: reachableHost(options.host), handshakePort: port, notifyPort };
@@ -154,7 +150,7 @@ class RunningSimInstance implements SimInstance {
 
   get bootstrapUrl(): string | undefined {
     const { bootstrapPort } = this.#life.transferPorts;
-    return bootstrapPort === undefined ? undefined : `http://${bracketed(reachableHost(this.#parts.options.host))}:${bootstrapPort}`;
+    return bootstrapPort === undefined ? undefined : `http://${hostInUrl(this.#parts.options.host)}:${bootstrapPort}`;
   }
 
   get zmqAddress(): string | undefined {

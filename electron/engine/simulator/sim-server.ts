@@ -15,7 +15,7 @@ import { SIM_API_OF_PATH } from './sim-api.ts';
 import type { SimContext } from './sim-context.ts';
 import type { SimFaults } from './sim-faults.ts';
 
-export const SIMULATED_HEADER = 'x-pdscope-simulated';
+const SIMULATED_HEADER = 'x-pdscope-simulated';
 
 const MAX_BODY_BYTES = 128 * 1024 * 1024;
 

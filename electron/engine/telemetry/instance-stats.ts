@@ -12,7 +12,7 @@ export type DistributionName = (typeof DISTRIBUTIONS)[number];
 const MAX_RANKS = 256;
 
 /** Latency of the legs that were pinned to one data-parallel rank. */
-export class RankStats {
+class RankStats {
   readonly series: Readonly<Record<DistributionName, DistributionSeries>> = createSeries();
   readonly gaps = new BucketBatch();
 }

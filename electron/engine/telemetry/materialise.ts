@@ -90,7 +90,7 @@ export function trailingMessages(record: RequestRecord): number {
 }
 
 /** The engine's own timings out of a `metrics` object (`--enable-per-request-metrics`). */
-export function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefined {
+function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefined {
   if (typeof metrics !== 'object' || metrics === null) return undefined;
   const fields = metrics as Readonly<Record<string, unknown>>;
   const queueMs = duration(fields['queue_time_ms']);
@@ -106,7 +106,7 @@ export function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefi
   return Object.keys(result).length === 0 ? undefined : result;
 }
 
-export function timelineOf(record: RequestRecord): Timeline {
+function timelineOf(record: RequestRecord): Timeline {
   return {
     legs: record.legs.map((leg) => {
       const engine = engineMetricsOf(leg.metrics);

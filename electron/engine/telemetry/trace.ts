@@ -4,7 +4,7 @@
  * Times are read inside each call from the monotonic clock.
  */
 import type { Verdict } from '#shared/findings.ts';
-import type { CandidateScore, LegUsage, RequestError, RequestState, RoutingDecision } from '#shared/request.ts';
+import type { LegUsage, RequestError, RequestState, RoutingDecision } from '#shared/request.ts';
 import type { ConnectorName, LegKind, RecordedApi } from '#shared/vocabulary.ts';
 import type { Instance } from '../fleet/instance.ts';
 
@@ -76,8 +76,6 @@ export interface RequestTrace {
   chunk(bytes: number, events: number): void;
   end(state: Exclude<RequestState, 'running'>, error?: RequestError): void;
 }
-
-export type ScoredCandidate = CandidateScore;
 
 export interface Tracer {
   begin(init: RequestInit): RequestTrace;

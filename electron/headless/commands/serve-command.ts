@@ -13,7 +13,7 @@ import { addReferenceFlags, fromReferenceFlags, withBootstrapPorts, withPluralFl
 
 const HELP = `
 Instances may also be added in the dashboard; with none given, pdscope starts empty.
-Every option but --config is a key of the YAML file too, under the same name:
+Every option but --config and those of the example proxies is a key of the YAML file too, under the same name:
 
   prefill: [10.0.0.1:8100]
   decode:
@@ -24,7 +24,8 @@ Every option but --config is a key of the YAML file too, under the same name:
   idle-timeout: 2m
 
 Environment:
-  ADMIN_API_KEY   opens /instances/add and /instances/remove on the proxy port (x-api-key)
+  ADMIN_API_KEY   opens /instances/add and /instances/remove on the proxy port (x-api-key), and profiling from
+                  other machines
   OPENAI_API_KEY  sent to instances for clients that send no Authorization
   PDSCOPE_TOKEN   a fixed, reusable token for the control port, for automation
 
@@ -65,8 +66,9 @@ function describeServe(command: Command): Command {
     .option('--port <number>', 'port of the proxy, 0 = any (default: 8000)', portNumber)
     .addOption(new Option('--connector <name>', 'P/D protocol (default: nixl)').choices(CONNECTORS))
     .option('--bootstrap-port <number>', 'mooncake: bootstrap port of prefill instances that name none (default: 8998)', wholeNumber(1, 65_535))
-    .option('--moriio-host <address>', 'moriio: where engines register (default: 0.0.0.0)')
+    .option('--moriio-host <address>', 'moriio: where engines register (default: 0.0.0.0; of the demo: 127.0.0.1)')
     .option('--moriio-port <number>', 'moriio: port of the registration socket (default: 36367)', portNumber)
+    .option('--moriio-allow <network...>', 'moriio: addresses, networks (10.0.0.0/24) and names of engines that may register (default: all)')
     .addOption(new Option('--moriio-mode <mode>', 'moriio: transfer mode (default: that of the first instance)').choices(['READ', 'WRITE']))
     .option('--conversation-ttl <duration>', 'nixl-bidirectional: how long blocks of a conversation are reused (default: 450s)', reading(parseDurationMs))
     .option('--keep-conversations <number>', 'nixl-bidirectional: conversations remembered (default: 10000)', wholeNumber(1, 1_000_000))

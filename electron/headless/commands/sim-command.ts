@@ -86,7 +86,7 @@ function hostAndPort(text: string): string {
 }
 
 /** Flags that say nothing to the transfer chosen are a mistake. Throws PdscopeError `bad_usage`. */
-export function checkTransferFlags(flags: SimFlags): void {
+function checkTransferFlags(flags: SimFlags): void {
   const transfer = flags.transfer ?? (flags.role === 'encode' ? 'none' : 'nixl');
   const needs = (flag: string, isGiven: boolean, wanted: readonly SimTransfer[]): void => {
     if (!isGiven || wanted.includes(transfer)) return;

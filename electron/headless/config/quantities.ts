@@ -1,6 +1,7 @@
 /** Durations, sizes and shapes as people write them on a command line or in a file. */
 import { PdscopeError } from '#shared/errors.ts';
 import { parseQuantity } from '#shared/filter/quantity.ts';
+import { MAX_RANKS } from '#shared/instance.ts';
 
 const BARE_NUMBER = /^\d+(?:\.\d+)?$/u;
 
@@ -56,8 +57,8 @@ export interface DpSizeAssignment {
 export function parseDpSize(text: string): DpSizeAssignment {
   const at = text.lastIndexOf('=');
   const ranks = /^\d{1,4}$/u.test(text.slice(at + 1)) ? Number(text.slice(at + 1)) : 0;
-  if (at < 1 || ranks < 1 || ranks > 1024) {
-    throw new PdscopeError('bad_usage', `"${text}" gives no instance its ranks; write <instance>=<1 to 1024>, e.g. D0=4 or 10.0.0.2:8200=4.`);
+  if (at < 1 || ranks < 1 || ranks > MAX_RANKS) {
+    throw new PdscopeError('bad_usage', `"${text}" gives no instance its ranks; write <instance>=<1 to ${MAX_RANKS}>, e.g. D0=4 or 10.0.0.2:8200=4.`);
   }
   return { instance: text.slice(0, at), ranks };
 }

@@ -111,6 +111,7 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
   const bootstrapPort = config['bootstrap-port'];
   const moriioHost = config['moriio-host'];
   const moriioPort = config['moriio-port'];
+  const moriioAllow = config['moriio-allow'];
   const moriioMode = config['moriio-mode'];
   return {
     ...(blockFatal !== undefined && { blockFatal }),
@@ -121,6 +122,7 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
     ...(bootstrapPort !== undefined && { bootstrapPort }),
     ...(moriioHost !== undefined && { moriioHost }),
     ...(moriioPort !== undefined && { moriioPort }),
+    ...(moriioAllow !== undefined && { moriioAllow }),
     ...(moriioMode !== undefined && { moriioMode }),
   };
 }

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { errorMessage } from '#shared/errors.ts';
-import { KvEventsConfigSchema } from '#shared/instance.ts';
+import { KvEventsConfigSchema, MAX_RANKS } from '#shared/instance.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEvents } from './kv-events-option.ts';
 import { parseBytes, parseDemoShape, parseDurationMs } from './quantities.ts';
@@ -28,7 +28,7 @@ const duration = written(parseDurationMs);
 const port = z.number().int().min(0).max(65_535);
 
 const listeningPort = z.number().int().min(1).max(65_535);
-const dpSize = z.number().int().min(1).max(1024);
+const dpSize = z.number().int().min(1).max(MAX_RANKS);
 
 const KvEventsInFileSchema = z.union([
   z.string().transform((text, context) => {
@@ -62,7 +62,6 @@ const InstanceInFileSchema = z.union([
     'bootstrap-port': listeningPort.optional(),
   }),
 ]);
-export type ConfiguredInstance = z.output<typeof InstanceInFileSchema>;
 
 const instances = z.array(InstanceInFileSchema).max(1024);
 
@@ -81,6 +80,7 @@ export const ServeConfigSchema = z.strictObject({
   'bootstrap-port': listeningPort,
   'moriio-host': z.string().min(1),
   'moriio-port': port,
+  'moriio-allow': z.array(z.string().min(1).max(255)).max(256),
   'moriio-mode': z.enum(['READ', 'WRITE']),
   'conversation-ttl': duration,
   'keep-conversations': z.number().int().min(1).max(1_000_000),
@@ -107,8 +107,6 @@ export const ServeConfigSchema = z.strictObject({
 }).partial();
 
 export type ServeConfig = z.output<typeof ServeConfigSchema>;
-/** As written, before validation. */
-export type RawServeConfig = z.input<typeof ServeConfigSchema>;
 export type ServeConfigKey = keyof ServeConfig;
 
 /** What each key takes, for error messages. */
@@ -127,6 +125,7 @@ export const ALLOWED: Readonly<Record<ServeConfigKey, string>> = {
   'bootstrap-port': '1 to 65535',
   'moriio-host': 'an address to listen on',
   'moriio-port': '0 to 65535 (0 = any free one)',
+  'moriio-allow': 'a list of addresses, networks (10.0.0.0/24) and host names',
   'moriio-mode': 'READ or WRITE',
   'conversation-ttl': 'a duration: 450s, 5m',
   'keep-conversations': '1 to 1000000',

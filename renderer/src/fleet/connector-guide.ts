@@ -8,7 +8,7 @@ export interface ConnectorGuide {
   /** What it does, in a line. */
   readonly does: string;
   /** How the two legs of a request follow each other. */
-  readonly order: 'prefill, then decode' | 'prefill and decode at once' | 'as the engines say' | 'one leg';
+  readonly order: 'prefill, then decode' | 'prefill and decode at once' | 'at once, where prefill is known already' | 'as the engines say' | 'one leg';
   /** Engine flags by the instances that need them. Empty: nothing special. */
   readonly flags: readonly { readonly on: string; readonly flags: string }[];
   /** What else must be right, or is commonly wrong. */
@@ -38,11 +38,11 @@ export const CONNECTOR_GUIDE: Readonly<Record<ConnectorName, ConnectorGuide>> = 
     does: 'As nixl, and from the second turn of a conversation on prefill pulls what decode generated, instead of computing it.',
     order: 'prefill, then decode',
     flags: [{ on: 'prefill and decode', flags: `--kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_connector_extra_config":{"bidirectional_kv_xfer":true}}'` }],
-    mind: `Clients name the conversation (conversation_id). Engines give the parameters in answers read whole only: for streaming clients switch re-emitted streams on. ${NIXL_HOST}`,
+    mind: `Clients name the conversation: conversation_id in the body, or the header X-Conversation-Id or X-Session-Id. Engines give the parameters in answers read whole only: for streaming clients switch re-emitted streams on. ${NIXL_HOST}`,
   },
   'nixl-push': {
     does: 'Prefill pushes the blocks to decode. Both legs carry one request id, and decode is told where prefill is.',
-    order: 'prefill, then decode',
+    order: 'at once, where prefill is known already',
     flags: [{ on: 'prefill and decode', flags: `--kv-transfer-config '{"kv_connector":"NixlPushConnector","kv_role":"kv_both"}'` }],
     mind: `Push and pull instances never work together. ${NIXL_HOST}`,
   },
@@ -68,7 +68,7 @@ export const CONNECTOR_GUIDE: Readonly<Record<ConnectorName, ConnectorGuide>> = 
     does: 'As nixl, but one instance renders the chat into token ids once, and both legs run on those.',
     order: 'prefill, then decode',
     flags: [{ on: 'prefill and decode', flags: NIXL_BOTH }],
-    mind: `Engines need /v1/chat/completions/render and /inference/v1/generate (vLLM of 2026 on). ${NIXL_HOST}`,
+    mind: `Engines need /v1/chat/completions/render, derender and /inference/v1/generate: vLLM after 0.29 serves them with --enable-scale-out only. ${NIXL_HOST}`,
   },
   aggregated: {
     does: 'No disaggregation: one instance serves the whole request. For comparison with any of the above.',

@@ -1,61 +1,65 @@
 /** The whole engine over simulated instances of one mode, and what the suite asks of them. */
-import http from 'node:http';
 import { createEngine, type Engine } from '#engine/engine.ts';
 import type { ReceivedRequest } from '#engine/simulator/received-log.ts';
 import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
 import type { RequestDetail, RequestRow } from '#shared/request.ts';
-import type { Role } from '#shared/vocabulary.ts';
+import type { LegKind, Role } from '#shared/vocabulary.ts';
 import { waitFor } from '../engine/wait-for.ts';
-import type { Json, Mode } from './modes.ts';
+import type { Stage } from './cases.ts';
+import { post, type Answer, type PostOptions } from './client.ts';
+import { roleOf, type Json, type Mode } from './modes.ts';
 
-/** Real milliseconds; leases must run out within a test, and hanging instances be given up. */
-const LEASE_MS = 500;
-const TRANSFER_TIMEOUT_MS = 900;
-const HEADERS_TIMEOUT_MS = 700;
+/**
+ * Real milliseconds. Engines with a short memory, so that a test can wait for its end; yet no lease may run out while
+ * all goes well on a busy machine.
+ */
+const LEASE_MS = 2000;
+const TRANSFER_TIMEOUT_MS = 2000;
+/** For cases in which nothing hangs. */
+const HEADERS_TIMEOUT_MS = 20_000;
 const INFERENCE = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)$/u;
+const RENDER = /\/render$/u;
 
-/** How long until nothing may be pinned any more, whatever went wrong. */
-export const RELEASE_MS = 5000;
+export type Gate = (request: ReceivedRequest, sim: SimInstance) => Promise<void>;
 
-export type Gate = (request: ReceivedRequest) => Promise<void>;
+export interface Received {
+  readonly request: ReceivedRequest;
+  readonly json: Json;
+  readonly sim: SimInstance;
+}
 
 export interface Cluster extends AsyncDisposable {
   readonly engine: Engine;
   readonly sims: readonly SimInstance[];
-  of(role: Role): SimInstance;
-  /** The instance that answers the client. */
-  readonly answering: SimInstance;
-  /** Holds inference requests of an instance back. */
-  setGate(instance: SimInstance, gate: Gate | undefined): void;
-  /** Inference requests that an instance got, bodies parsed. */
-  received(instance: SimInstance): readonly { readonly request: ReceivedRequest; readonly json: Json }[];
+  /** The first instance that serves a stage. */
+  of(stage: Stage): SimInstance;
+  /** Before any restart. */
+  firstEngineId(sim: SimInstance): string | undefined;
+  /** Holds requests of a stage back, on all instances. */
+  setGate(stage: Stage, gate: Gate): void;
+  /** Requests of a stage that came in complete, in their order; bodies parsed. */
+  received(stage: LegKind): readonly Received[];
   post(path: string, body: Json, options?: PostOptions): Promise<Answer>;
+  /** The record of a request, once it has ended. */
   row(requestId: string): Promise<RequestRow>;
   detail(row: RequestRow): Promise<RequestDetail>;
 }
 
-export interface PostOptions {
-  readonly requestId?: string;
-  readonly signal?: AbortSignal;
-  readonly onChunk?: (text: string) => void;
+export interface ClusterOptions {
+  /** A second instance of this role. */
+  readonly spare?: Role;
+  /** Default 0. */
+  readonly maxRetries?: number;
+  readonly headersTimeoutMs?: number;
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly contentType: string;
-  /** The connection broke before the end. */
-  readonly isCut: boolean;
-  /** The client left before there was a status. */
-  readonly hasLeft: boolean;
-}
-
-export async function startCluster(mode: Mode): Promise<Cluster> {
-  const gates = new Map<string, Gate>();
+export async function startCluster(mode: Mode, { spare, maxRetries = 0, headersTimeoutMs = HEADERS_TIMEOUT_MS }: ClusterOptions = {}): Promise<Cluster> {
+  const gates = new Map<Stage, Gate>();
   const sims: SimInstance[] = [];
   const engine = await createEngine({
-    version: 'test', host: 'headless', proxy: { host: '127.0.0.1', port: 0 }, connector: mode.connector, maxRetries: 0, capture: true,
-    timeouts: { headersMs: HEADERS_TIMEOUT_MS }, protocol: { moriioHost: '127.0.0.1', moriioPort: 0 },
+    version: 'test', host: 'headless', proxy: { host: '127.0.0.1', port: 0 }, connector: mode.connector, maxRetries, capture: true,
+    // Tables of the size of a test: the usual ones take longer to make than a test does.
+    retention: { requests: 100, kvEvents: 100, blocks: 1000 }, timeouts: { headersMs: headersTimeoutMs }, protocol: { moriioHost: '127.0.0.1', moriioPort: 0, ...mode.settings },
   });
   const close = async (): Promise<void> => {
     await engine.close();
@@ -64,43 +68,46 @@ export async function startCluster(mode: Mode): Promise<Cluster> {
   try {
     const shared = mode.sim();
     const registration = mode.connector === 'moriio' ? await registrationAddress(engine) : undefined;
-    for (const role of mode.roles) {
-      const sim = await startSimInstance({
-        role, name: role, seed: 7, speed: 25, leaseMs: LEASE_MS, transferTimeoutMs: TRANSFER_TIMEOUT_MS, ...shared,
-        ...(registration !== undefined && { moriio: { ...shared.moriio, proxy: registration, pingMs: 50 } }),
+    const roles = spare === undefined ? mode.roles : [...mode.roles, spare];
+    for (const [index, role] of roles.entries()) {
+      const sim: SimInstance = await startSimInstance({
+        role, name: `${role}-${index}`, seed: 7, speed: 25, leaseMs: LEASE_MS, transferTimeoutMs: TRANSFER_TIMEOUT_MS, ...shared,
+        ...(mode.ranks !== undefined && { dpSize: mode.ranks }),
+        ...(registration !== undefined && { moriio: { ...shared.moriio, proxy: registration, pingMs: 100 } }),
         gate: async (request) => {
-          if (INFERENCE.test(new URL(request.path, 'http://sim').pathname)) await gates.get(role)?.(request);
+          const stage = stageOf(request, role);
+          if (stage !== undefined) await gates.get(stage)?.(request, sim);
         },
       });
       sims.push(sim);
-      if (registration === undefined) {
-        const bootstrapPort = sim.bootstrapUrl === undefined ? undefined : Number(new URL(sim.bootstrapUrl).port);
-        await engine.call('instance.add', { role, url: sim.url, ...(bootstrapPort !== undefined && { bootstrapPort }) });
-      }
+      if (registration === undefined) await engine.call('instance.add', specOf(sim, mode));
     }
-    await waitFor('the fleet can serve', async () => (await fetch(new URL('/health', engine.proxyAddress.url))).ok);
+    await waitFor('the fleet can serve', async () => {
+      const { instances } = await engine.call('state.get', {});
+      return instances.length === roles.length && instances.every(({ state }) => state === 'up') && (await fetch(new URL('/health', engine.proxyAddress.url))).ok;
+    });
   } catch (error) {
     await close();
     throw error;
   }
-  const of = (role: Role): SimInstance => {
-    const found = sims.find((sim) => sim.role === role);
-    if (found === undefined) throw new Error(`${mode.name} has no ${role} instance`);
-    return found;
-  };
+  const engineIds = new Map(sims.map((sim) => [sim, sim.engineId]));
+  const serving = (stage: LegKind): readonly SimInstance[] => sims.filter(({ role }) => role === roleOf(stage, mode));
   return {
     engine,
     sims,
-    of,
-    answering: of(mode.legs === 'one' ? 'both' : 'decode'),
-    setGate(instance, gate) {
-      if (gate === undefined) gates.delete(instance.role);
-      else gates.set(instance.role, gate);
+    of(stage) {
+      const [first] = serving(stage);
+      if (first === undefined) throw new Error(`${mode.name} has no ${stage} instance`);
+      return first;
     },
-    received: (instance) =>
-      instance.received
-        .filter((request) => request.method === 'POST' && INFERENCE.test(new URL(request.path, 'http://sim').pathname))
-        .map((request) => ({ request, json: JSON.parse(request.body.toString()) as Json })),
+    firstEngineId: (sim) => engineIds.get(sim),
+    setGate: (stage, gate) => void gates.set(stage, gate),
+    received: (stage) =>
+      serving(stage)
+        .flatMap((sim) => sim.received.map((request) => ({ request, sim })))
+        .filter(({ request, sim }) => request.body.length > 0 && stageOf(request, sim.role) === stage)
+        .sort((a, b) => a.request.atMs - b.request.atMs)
+        .map(({ request, sim }) => ({ request, sim, json: JSON.parse(request.body.toString()) as Json })),
     post: (path, body, options) => post(engine.proxyAddress, path, body, options),
     row: (requestId) =>
       waitFor(`a record of ${requestId} that ended`, () => [...engine.requests.rows()].find((row) => row.requestId === requestId && row.state !== 'running')),
@@ -109,37 +116,21 @@ export async function startCluster(mode: Mode): Promise<Cluster> {
   };
 }
 
+function specOf({ role, url, bootstrapUrl }: SimInstance, { ranks }: Mode) {
+  return { role, url, ...(ranks !== undefined && { dpSize: ranks }), ...(bootstrapUrl !== undefined && { bootstrapPort: Number(new URL(bootstrapUrl).port) }) };
+}
+
+function stageOf({ method, path }: ReceivedRequest, role: Role): Stage | undefined {
+  const { pathname } = new URL(path, 'http://sim');
+  if (method !== 'POST') return undefined;
+  if (RENDER.test(pathname)) return 'render';
+  if (!INFERENCE.test(pathname)) return undefined;
+  return role === 'both' ? 'decode' : role;
+}
+
 async function registrationAddress(engine: Engine): Promise<string> {
   const { facts } = await engine.call('connector.status', {});
   const value = facts.find(({ title }) => title === 'Registration socket')?.value;
   if (typeof value !== 'string') throw new Error('the status names no registration socket');
   return value.replace('tcp://', '');
-}
-
-function post({ host, port }: Engine['proxyAddress'], path: string, body: Json, { requestId, signal, onChunk }: PostOptions = {}): Promise<Answer> {
-  const payload = JSON.stringify(body);
-  return new Promise((resolve) => {
-    let text = '';
-    let status = 0;
-    let contentType = '';
-    const done = (isCut: boolean): void => resolve({ status, text, contentType, isCut, hasLeft: isCut && status === 0 });
-    const request = http.request({
-      host, port, path, method: 'POST', agent: false,
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload), ...(requestId !== undefined && { 'x-request-id': requestId }) },
-      ...(signal !== undefined && { signal }),
-    });
-    request.on('error', () => done(true));
-    request.on('response', (response) => {
-      status = response.statusCode ?? 0;
-      contentType = response.headers['content-type'] ?? '';
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => {
-        text += chunk;
-        onChunk?.(chunk);
-      });
-      response.on('end', () => done(!response.complete));
-      response.on('error', () => done(true));
-    });
-    request.end(payload);
-  });
 }

@@ -1,4 +1,6 @@
 /** The demo in every P/D protocol: engines that fit it, traffic that works, and KV that was handed over, not computed twice. */
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createEngine, type Engine } from '#engine/engine.ts';
 import type { EngineOptions } from '#engine/engine-options.ts';
@@ -11,9 +13,9 @@ afterEach(async () => {
   for (const engine of engines.splice(0)) await engine.close();
 });
 
-async function demo(connector: ConnectorName, shape: EngineOptions['demo'] = { prefill: 1, decode: 2 }): Promise<Engine> {
+async function demo(connector: ConnectorName, shape: EngineOptions['demo'] = { prefill: 1, decode: 2 }, moriioPort = 0): Promise<Engine> {
   const engine = await createEngine({
-    version: 'test', host: 'headless', proxy: { port: 0 }, protocol: { moriioPort: 0 }, connector, demo: { requestsPerSecond: 20, ...shape },
+    version: 'test', host: 'headless', proxy: { port: 0 }, protocol: { moriioPort }, connector, demo: { requestsPerSecond: 20, ...shape },
   });
   engines.push(engine);
   return engine;
@@ -33,15 +35,25 @@ const external = (engine: Engine, prefix: string): number =>
     .instances.filter(({ name }) => name.startsWith(prefix))
     .reduce((sum, { engine: gauges }) => sum + (gauges?.promptTokensBySource?.externalKvTransfer ?? 0), 0);
 
-describe.each(CONNECTORS)('the demo with connector %s', (connector) => {
+const PAIRED = CONNECTORS.filter((name) => name !== 'aggregated');
+
+describe('the demo without disaggregation', () => {
+  it('has instances that do everything, unless a shape was asked for', async () => {
+    const engine = await demo('aggregated', {});
+    await waitFor('requests of the protocol', () => okOf(engine, 'aggregated').length >= 25, 25_000);
+    expect(failures(engine)).toEqual([]);
+    expect(engine.state().instances.map(({ role }) => role)).toEqual(['both', 'both', 'both', 'both', 'both']);
+    const shaped = await demo('aggregated', { prefill: 1, decode: 1, both: 1 });
+    await waitFor('requests with the shape', () => okOf(shaped, 'aggregated').length >= 5, 25_000);
+    expect(shaped.state().instances.map(({ role }) => role)).toEqual(['prefill', 'decode', 'both']);
+  }, 60_000);
+});
+
+describe.each(PAIRED)('the demo with connector %s', (connector) => {
   it('serves its traffic without an error', async () => {
-    const engine = await demo(connector, connector === 'aggregated' ? {} : undefined);
+    const engine = await demo(connector);
     await waitFor('requests of the protocol', () => okOf(engine, connector).length >= 25, 25_000);
     expect(failures(engine)).toEqual([]);
-    if (connector === 'aggregated') {
-      expect(engine.state().instances.map(({ role }) => role)).toEqual(['both', 'both', 'both', 'both', 'both']);
-      return;
-    }
     const paired = okOf(engine, connector).filter(({ route }) => route.some(({ kind }) => kind === 'prefill'));
     expect(paired.length).toBeGreaterThan(10);
     await waitFor('decode instances report what they were handed', () => external(engine, 'D') > 0);
@@ -61,6 +73,23 @@ describe('the demo, told to use another protocol', () => {
     expect(engine.state().instances.filter(({ role, state }) => role === 'both' && state !== 'disabled')).toEqual([]);
   }, 120_000);
 
+  it('keeps the one it has when the other cannot come into force', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    try {
+      const engine = await demo('nixl', { prefill: 1, decode: 1 }, port);
+      await waitFor('traffic', () => okOf(engine, 'nixl').length >= 2);
+      await expect(engine.call('connector.set', { connector: 'moriio' })).rejects.toMatchObject({ code: expect.any(String) });
+      expect(engine.state().connector).toBe('nixl');
+      const from = engine.state().totals.received;
+      await waitFor('requests go on', () => okOf(engine, 'nixl', from).length >= 3);
+      expect(failures(engine)).toEqual([]);
+    } finally {
+      taken.close();
+    }
+  });
+
   it('starts without configured pairs in MoRIIO and goes on with Mooncake', async () => {
     const engine = await demo('moriio');
     await waitFor('registered', () => engine.state().instances.filter(({ registeredBy }) => registeredBy === 'moriio').length === 3);
@@ -75,7 +104,7 @@ describe('the demo, told to use another protocol', () => {
 });
 
 describe('the demo with an encode stage', () => {
-  it('sends media over it, and prefill instances find it done', async () => {
+  it('sends requests with media over it before the pair', async () => {
     const engine = await demo('nixl', { encode: 1, prefill: 1, decode: 1 });
     const encoded = await waitFor('requests with media', () => {
       const found = okOf(engine, 'nixl').filter(({ route }) => route.some(({ kind }) => kind === 'encode'));

@@ -25,7 +25,7 @@ describe.each(CONNECTORS)('the traffic of %s', (connector) => {
     expect(await verdictsOf(connector, connector === 'aggregated' ? {} : { prefill: 2, decode: 2 })).toEqual([]);
   });
 
-  it.skipIf(connector === 'aggregated')('neither does it over data-parallel ranks', async () => {
-    expect(await verdictsOf(connector, { prefill: 1, decode: 1, dpSize: 2 })).toEqual([]);
+  it('neither does it over data-parallel ranks', async () => {
+    expect(await verdictsOf(connector, { dpSize: 2, ...(connector === 'aggregated' ? { prefill: 0, decode: 0, both: 1 } : { prefill: 1, decode: 1 }) })).toEqual([]);
   });
 });

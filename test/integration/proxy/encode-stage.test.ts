@@ -51,6 +51,17 @@ async function errorOf(answer: Response): Promise<{ readonly message: string; re
   return { message: error.message, code: error.code, leg: pdscope.leg };
 }
 
+test('parts that are lost together on the only encode instance are all encoded again, once', async () => {
+  let lost = 3;
+  const e = await upstream((res, request, index) => void (lost-- > 0 ? res.destroy() : DONE(res, request, index)));
+  const { h, p } = await cluster([e.origin]);
+  expect((await chat(h)).status).toBe(200);
+  expect([e.received.length, p.received.length]).toEqual([6, 1]);
+  lost = 4;
+  const refused = await chat(h);
+  expect([refused.status, (await errorOf(refused)).code]).toEqual([502, 'upstream_reset']);
+});
+
 test('one leg per part, together, before prefill; the client\'s request goes on unchanged', async () => {
   const waiting: (() => void)[] = [];
   const e = await upstream((res, request, index) => {

@@ -206,6 +206,29 @@ test('an error event of the engine passes unchanged and makes the request an err
   expect(harness.scheduler.ended.at(-1)).toMatchObject({ name: 'D0', outcome: 'failed' });
 });
 
+const FAILED_LOAD = 'data: {"error": {"message": "KV load failed", "type": "InternalServerError", "param": null, "code": 500}}\n\ndata: [DONE]\n\n';
+
+test('a stream that begins with an error is repeated on another instance: no byte of it went out', async () => {
+  let engine = 0;
+  await using prefill = await startUpstream((res, request, index) => json(`{"choices":[],"kv_transfer_params":{"remote_engine_id":"e${++engine}"}}`)(res, request, index));
+  await using bad = await startUpstream(events([FAILED_LOAD]));
+  await using good = await startUpstream(events([`${FIRST}data: [DONE]\n\n`]));
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [bad.origin, good.origin], connector: 'nixl' });
+  const response = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true });
+  expect([response.status, await response.text()]).toEqual([200, `${FIRST}data: [DONE]\n\n`]);
+  await until(() => harness.tracer.last.state !== undefined);
+  expect(harness.tracer.last).toMatchObject({ state: 'ok', retries: 1 });
+  expect(harness.scheduler.ended.filter(({ name }) => name === 'D0')).toMatchObject([{ outcome: 'failed' }]);
+});
+
+test.each([[500, 500], [400, 400], ['nonsense', 502]])('a stream that begins with an error of code %s reaches the client with status %s', async (code, status) => {
+  await using prefill = await startUpstream(PREFILL_OK);
+  await using decode = await startUpstream(events([FAILED_LOAD.replace('"code": 500', `"code": ${JSON.stringify(code)}`)]));
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], maxRetries: 0 });
+  const response = await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true });
+  expect([response.status, await response.json()]).toMatchObject([status, { error: { message: 'KV load failed' }, pdscope: { leg: 'decode' } }]);
+});
+
 test('the word "error" in an answer is no error', async () => {
   const sent = `data: {"choices":[{"index":0,"delta":{"content":"x"},"logprobs":{"content":[{"token":"error"}]},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`;
   await using prefill = await startUpstream(PREFILL_OK);
@@ -278,6 +301,16 @@ test('no instance of a role is a 503 that says why', async () => {
   const body = (await (await post(`${harness.origin}/v1/chat/completions`, CHAT_BODY)).json()) as ErrorBody;
   expect(body.error.message).toContain('D0 (http://127.0.0.1:9): down: connection refused');
   expect(harness.tracer.last.error?.code).toBe('no_instance');
+});
+
+test('instances that failed as prefill and are missed as decode are named with what they answered', async () => {
+  await using prefill = await startUpstream(json({ id: 'x', choices: [], kv_transfer_params: null }));
+  await using both = await startUpstream(json({ error: { message: 'boom' } }, 500));
+  await using harness = await startHarness({ connector: 'nixl' });
+  harness.scheduler.add('both', both.origin);
+  harness.scheduler.add('prefill', prefill.origin);
+  const answer = await post(`${harness.origin}/v1/chat/completions`, CHAT_BODY);
+  expect([answer.status, await answer.json()]).toMatchObject([503, { error: { code: 'no_instance', message: `No decode instance can take the request: B0 (${both.origin}): failed in this request: boom` } }]);
 });
 
 test('a redirect is not followed', async () => {

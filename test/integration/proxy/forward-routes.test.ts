@@ -1,5 +1,5 @@
 /** Routes without P/D: to one instance as they are, or refused in words. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { startHarness } from './harness.ts';
 import { startUpstream, type Script } from './scripted-upstream.ts';
 
@@ -53,6 +53,14 @@ test('what builds on the state of one instance is refused while several could ha
   expect(decode.received).toHaveLength(1);
   const byId = await fetch(`${harness.origin}/v1/responses/resp_1`);
   expect([byId.status, await byId.json()]).toMatchObject([404, { error: { message: expect.stringContaining('ask that instance directly') } }]);
+});
+
+test('a whole answer may take as long as that of a decode leg: its head comes with its last token', async () => {
+  await using decode = await startUpstream(answering('{}'));
+  await using harness = await startHarness({ timeouts: { headersMs: 7000 } });
+  const asked = vi.spyOn(harness.scheduler.add('decode', decode.origin).pool, 'dispatch');
+  for (const stream of [false, true]) await (await post(harness.origin, '/v1/responses', { input: 'x', stream })).text();
+  expect(asked.mock.calls.map(([{ headersTimeout }]) => headersTimeout)).toEqual([21_000, 7000]);
 });
 
 test("an instance's refusal and a missing instance reach the client in words", async () => {

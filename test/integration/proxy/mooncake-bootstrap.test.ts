@@ -220,7 +220,7 @@ test('decode that is silent after prefill has answered: the server is asked, and
   expect(context.reported).toEqual([]);
   setup.bootstrap.table = { '0': 'b' };
   expect(await outcome).toMatchObject({ code: 'prefill_restarted', leg: 'prefill', retryable: true, mayRepeatOnSame: true });
-  expect(context.reported.map(({ code }) => code)).toEqual(['stale_engine_id']);
+  expect(context.reported.map(({ code }) => code)).toEqual(['prefill_restarted']);
   expect(context.reported[0]?.message).toContain('engine a');
 });
 
@@ -248,4 +248,22 @@ test('prefill that died while decode waits ends the wait, even if it never comes
   setup.fleet.changed(setup.instance);
   expect(await outcome).toMatchObject({ code: 'prefill_restarted' });
   expect(context.reported[0]?.message).toContain('not registered at its bootstrap server');
+});
+
+test('an entry closed while a question waits to follow another one asks no more, and holds nothing up', async () => {
+  await using bootstrap = await startBootstrap(() => undefined);
+  const instance = new BookScheduler().add('prefill', 'http://127.0.0.1:9');
+  const dispatcher = new Agent();
+  const entry = new BootstrapEntry({ instance, address: `http://127.0.0.1:${bootstrap.port}`, dispatcher, timing: TIMING, onAsked: () => undefined });
+  entry.doubt();
+  await until(() => bootstrap.questions === 1);
+  entry.doubt();
+  entry.close();
+  // Would never come back if closing left the entry asking itself.
+  await entry.settled();
+  await new Promise((resolve) => setImmediate(resolve));
+  entry.doubt();
+  await entry.settled();
+  expect([bootstrap.questions, entry.questions]).toEqual([1, 1]);
+  await Promise.all([dispatcher.destroy(), instance.pool.destroy()]);
 });

@@ -188,6 +188,21 @@ test.each([true, false])('prefill that ends by stop has kept nothing: decode run
   expect(pair.tracer.last.retries).toBe(0);
 });
 
+test('requests that begin while a restart is looked into wait for the new engine id', async () => {
+  await using pair = await startPair();
+  const [instance] = pair.scheduler.instances;
+  if (instance === undefined) throw new Error('no instance');
+  pair.bootstrap.table = (res) => {
+    const body = JSON.stringify({ '0': { engine_id: 'engine-2', worker_addr: { '0': { '0': 'tcp://h:1' } } } });
+    setImmediate(() => void res.end(body));
+  };
+  instance.transfer = { engineId: 'engine-2' };
+  pair.scheduler.changed(instance);
+  expect((await pair.chat()).status).toBe(200);
+  expect(params(pair.decode)['remote_engine_id']).toBe('engine-2');
+  expect(codes(pair)).toEqual([]);
+});
+
 test('a restart noticed while decode waits cancels the pair and runs it with the new engine id', async () => {
   await using pair = await startPair({ decodeScript: (res, request, index) => void (index > 0 && json(DONE)(res, request, index)) });
   const answer = pair.chat({ ...CHAT_BODY, stream: true });
@@ -200,7 +215,7 @@ test('a restart noticed while decode waits cancels the pair and runs it with the
   expect((await answer).status).toBe(200);
   expect(params(pair.decode, 1)['remote_engine_id']).toBe('engine-2');
   expect(pair.decode.received[0]?.isAborted).toBe(true);
-  expect(codes(pair)).toEqual(['stale_engine_id']);
+  expect(codes(pair)).toEqual(['prefill_restarted']);
   expect(pair.tracer.last.retries).toBe(1);
 });
 
@@ -210,7 +225,7 @@ test('a restart that nobody told of is found out while decode is silent', { time
   await until(() => pair.tracer.requests[0]?.legs[0]?.outcome === 'ok');
   pair.bootstrap.table = { '0': 'engine-2' };
   expect((await answer).status).toBe(200);
-  expect(codes(pair)).toEqual(['stale_engine_id']);
+  expect(codes(pair)).toEqual(['prefill_restarted']);
 });
 
 test('an instance whose bootstrap server is silent gets no prefill leg; the others do', async () => {
@@ -294,4 +309,14 @@ test('a prefill leg that breaks after decode began to answer ends the stream wit
   expect(text).not.toContain('[DONE]');
   await until(() => pair.decode.received[0]?.isAborted);
   await until(() => pair.tracer.last.state === 'error');
+});
+
+test.each([true, false])('a prefill leg that never ends is stopped once the client has its answer (stream: %s)', async (stream) => {
+  const answer = events(['data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"length"}]}\n\n', 'data: [DONE]\n\n']);
+  await using pair = await startPair({ prefillScript: HANG, decodeScript: stream ? answer : json(DONE) });
+  expect(await (await pair.chat({ ...CHAT_BODY, stream })).text()).toContain('hi');
+  await until(() => pair.tracer.last.state);
+  await until(() => pair.prefill.received[0]?.isAborted);
+  await until(() => pair.scheduler.inFlight === 0);
+  expect(pair.tracer.last).toMatchObject({ state: 'ok', verdicts: [], legs: [{ outcome: 'aborted' }, { outcome: 'ok' }] });
 });

@@ -1,114 +1,13 @@
-/** MoRIIO over real sockets: registration, then READ and WRITE requests against scripted engines. */
-import type { Verdict } from '#shared/findings.ts';
+/** MoRIIO over real sockets: READ and WRITE requests against scripted engines that have registered. */
 import { expect, test } from 'vitest';
-import { createLinter } from '#engine/proxy/lint/create-linter.ts';
-import { CHAT_BODY, post, startHarness, until, type Harness, type HarnessOptions } from './harness.ts';
-import { startPinger, v1, v2, type Pinger, type V2Options } from './moriio-engine.ts';
-import { closedPort as freePort, events, json, startUpstream, type ReceivedRequest, type Script, type ScriptedUpstream } from './scripted-upstream.ts';
+import { CHAT_BODY, post, until } from './harness.ts';
+import { ANSWER, READ_PARAMS, ask, codes, only, paramsOf, prefillAnswer, startCluster, startGate } from './moriio-cluster.ts';
+import { v1 } from './moriio-engine.ts';
+import { events, json } from './scripted-upstream.ts';
 
 const HEX = '[0-9a-f]{32}';
 const P_ZMQ = 'host:10.0.0.1,handshake:6301,notify:61005';
 const D_ZMQ = 'host:10.0.0.1,handshake:6401,notify:62005';
-
-/** As P answers in READ mode, with a number that JSON.parse would change. */
-const READ_PARAMS =
-  '{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[1,2,3],"remote_engine_id":"10.0.0.1:6301","remote_host":"10.0.0.1","remote_handshake_port":"6301","remote_notify_port":"61005","remote_dp_size":1,"tp_size":1,"future":18446744073709551615}';
-
-function prefillAnswer(params = 'null', finish = 'length'): Script {
-  return json(`{"id":"p","choices":[{"index":0,"message":{"content":"x"},"finish_reason":"${finish}"}],"usage":{"prompt_tokens":5,"completion_tokens":1},"kv_transfer_params":${params}}`);
-}
-
-const ANSWER = ['data: {"choices":[{"delta":{"content":"hello"}}]}\n\n', 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n', 'data: [DONE]\n\n'];
-
-interface Cluster extends AsyncDisposable {
-  readonly harness: Harness;
-  readonly prefill: ScriptedUpstream;
-  readonly decode: ScriptedUpstream;
-  readonly pinger: Pinger;
-  readonly findings: readonly Verdict[];
-  /** Scripted, registered and joined. */
-  addEngine(type: 'P' | 'D', script: Script, options?: V2Options): Promise<ScriptedUpstream>;
-}
-
-interface ClusterOptions extends V2Options {
-  readonly prefillDp?: number;
-  readonly decodeDp?: number;
-  readonly message?: typeof v2;
-  readonly harness?: Partial<HarnessOptions>;
-}
-
-function endpointOf({ proxy }: Harness): string {
-  const value = proxy.connectorStatus().facts.find(({ title }) => title === 'Registration socket')?.value;
-  if (typeof value !== 'string') throw new Error('the status names no registration socket');
-  return value;
-}
-
-async function startMoriio(options: Partial<HarnessOptions> = {}): Promise<{ readonly harness: Harness; readonly findings: Verdict[] }> {
-  const findings: Verdict[] = [];
-  const harness = await startHarness({
-    connector: 'moriio',
-    linter: createLinter(),
-    protocol: { moriioHost: '127.0.0.1', moriioPort: 0 },
-    findings: { report: (verdict) => void findings.push(verdict) },
-    ...options,
-  });
-  return { harness, findings };
-}
-
-async function startCluster({ prefillDp = 1, decodeDp = 1, message = v2, harness: harnessOptions, ...engine }: ClusterOptions = {}): Promise<Cluster> {
-  const { harness, findings } = await startMoriio(harnessOptions);
-  const pinger = startPinger(endpointOf(harness));
-  const upstreams: ScriptedUpstream[] = [];
-  const addEngine: Cluster['addEngine'] = async (type, script, own = engine) => {
-    const upstream = await startUpstream(script);
-    upstreams.push(upstream);
-    await pinger.send(message(type, upstream.port, own));
-    await until(() => harness.scheduler.instances.find(({ origin }) => origin === upstream.origin));
-    return upstream;
-  };
-  const prefill = await addEngine('P', prefillAnswer(engine.mode === 'READ' ? READ_PARAMS : 'null'), { ...engine, dp: prefillDp });
-  const decode = await addEngine('D', events(ANSWER), { ...engine, dp: decodeDp });
-  return {
-    harness,
-    prefill,
-    decode,
-    pinger,
-    findings,
-    addEngine,
-    async [Symbol.asyncDispose]() {
-      pinger[Symbol.dispose]();
-      await harness[Symbol.asyncDispose]();
-      await Promise.all(upstreams.map((upstream) => upstream.close()));
-    },
-  };
-}
-
-function ask({ harness }: Cluster, body: object = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  return post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true, ...body }, { 'x-request-id': 'client-1', ...headers }, signal);
-}
-
-function only(upstream: ScriptedUpstream): ReceivedRequest {
-  const [request] = upstream.received;
-  if (request === undefined || upstream.received.length !== 1) throw new Error(`${upstream.received.length} requests instead of one`);
-  return request;
-}
-
-function paramsOf(request: ReceivedRequest): Record<string, unknown> {
-  return request.json['kv_transfer_params'] as Record<string, unknown>;
-}
-
-/** Holds a script back until the test lets it go. */
-function startGate(): { readonly passed: Promise<void>; open(): void } {
-  let open = (): void => undefined;
-  const passed = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { passed, open: () => open() };
-}
-
-function codes(verdicts: readonly Verdict[]): readonly string[] {
-  return verdicts.map(({ code }) => code);
-}
 
 test('WRITE: both legs carry one request id with both addresses, one transfer id, and what each needs of its peer', async () => {
   await using cluster = await startCluster({ tp: 2 });
@@ -356,116 +255,10 @@ test.each(['READ', 'WRITE'] as const)('%s: a client that leaves stops both engin
   expect(cluster.harness.scheduler.inFlight).toBe(0);
 });
 
-test('nothing registered: 503 names the reason, and an instance configured by hand cannot be used before it registers', async () => {
-  await using prefill = await startUpstream(prefillAnswer());
-  await using decode = await startUpstream(events(ANSWER));
-  const { harness } = await startMoriio({ prefill: [prefill.origin], decode: [decode.origin] });
-  await using _harness = harness;
-  const url = `${harness.origin}/v1/chat/completions`;
-  const refused = await post(url, CHAT_BODY);
-  expect(refused.status).toBe(503);
-  expect(await refused.text()).toContain('no MoRIIO registration');
-  expect(harness.proxy.connectorStatus().notices.map(({ message }) => message).join('\n')).toContain('"proxy_ping_port"');
-  using pinger = startPinger(endpointOf(harness));
-  await pinger.send(v2('P', prefill.port, { dp: 2 }));
-  await pinger.send(v1('D', decode.port));
-  await until(() => harness.proxy.connectorStatus().tables[0]?.total === 2);
-  expect(await (await post(url, CHAT_BODY)).text()).toContain('[DONE]');
-  // Matched with those that were there, ranks taken over.
-  expect(harness.scheduler.instances.map(({ name, registeredBy, dpSize, dpSizeSource }) => ({ name, registeredBy, dpSize, dpSizeSource }))).toEqual([
-    { name: 'P0', registeredBy: undefined, dpSize: 2, dpSizeSource: 'registration' },
-    { name: 'D0', registeredBy: undefined, dpSize: 1, dpSizeSource: 'registration' },
-  ]);
-});
-
-test('an instance of another transfer mode is refused with the reason, until it changes', async () => {
+test('routes that generate go to prefill instances: decode would wait for blocks for ever', async () => {
   await using cluster = await startCluster();
-  const other = await cluster.addEngine('D', events(ANSWER), { mode: 'READ' });
-  for (let request = 0; request < 3; request++) await (await ask(cluster)).text();
-  expect(other.received).toEqual([]);
-  expect(cluster.harness.tracer.last.decisions[1]?.excluded).toEqual([{ instance: 'd1', name: 'D1', reason: 'transfer mode READ, but WRITE is in force' }]);
-  expect(codes(cluster.findings)).toEqual(['transfer_mode_mismatch']);
-  expect(cluster.harness.proxy.connectorStatus().notices[0]?.message).toContain('D1: registered with another transfer mode than WRITE');
-  await cluster.pinger.send(v2('D', other.port));
-  await until(() => cluster.harness.proxy.connectorStatus().notices.length === 0);
-  for (let request = 0; request < 3; request++) await (await ask(cluster)).text();
-  expect(other.received.length).toBeGreaterThan(0);
-});
-
-test('what is no registration is counted and shown, reported once per kind, and hurts nothing', async () => {
-  await using cluster = await startCluster();
-  const { pinger, harness } = cluster;
-  await pinger.send({ type: 'HELLO' });
-  for (let message = 0; message < 3; message++) await pinger.sendBytes(Buffer.from('not msgpack'));
-  await pinger.sendBytes(Buffer.of(1), Buffer.of(2), Buffer.of(3));
-  await pinger.send({ type: 'P', http_address: '10.0.1.2:20001', zmq_address: '10.0.1.2:21001' });
-  await pinger.sendBytes(Buffer.alloc(5000));
-  await pinger.send(v2('P', cluster.prefill.port));
-  const factOf = (title: string): unknown => harness.proxy.connectorStatus().facts.find((fact) => fact.title === title)?.value;
-  await until(() => factOf('Registrations received') === 3);
-  expect(factOf('Refused: malformed messages')).toBe(5);
-  expect(factOf('Refused: P2P-NCCL heartbeats')).toBe(1);
-  expect(factOf('HELLO messages')).toBe(1);
-  expect(codes(cluster.findings)).toEqual(['moriio_malformed_message', 'moriio_malformed_message', 'p2p_nccl_engine', 'moriio_malformed_message']);
-  const refused = harness.proxy.connectorStatus().tables[1];
-  expect(refused?.rows.map(([what, , count]) => [what, count])).toEqual([
-    ['malformed message', 1],
-    ['P2P-NCCL heartbeat of "10.0.1.2:20001"', 1],
-    ['malformed message', 1],
-    ['malformed message', 3],
-  ]);
-  expect(await (await ask(cluster)).text()).toContain('[DONE]');
-});
-
-test('the port is bound while the protocol is in force only; running requests work on', async () => {
-  await using cluster = await startCluster({ mode: 'READ' });
-  const { harness } = cluster;
-  const gate = startGate();
-  cluster.prefill.script = async (res, request, index) => {
-    await gate.passed;
-    await prefillAnswer(READ_PARAMS)(res, request, index);
-  };
-  const running = ask(cluster);
-  await until(() => cluster.prefill.received.length === 1);
-  const port = Number(endpointOf(harness).split(':').at(-1));
-  await harness.proxy.setConnector('plain');
-  const taker = await startMoriio({ protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
-  gate.open();
-  expect(await (await running).text()).toBe(ANSWER.join(''));
-  expect(paramsOf(only(cluster.decode))).toMatchObject({ remote_engine_id: '10.0.0.1:6301' });
-  await taker.harness[Symbol.asyncDispose]();
-});
-
-test('a port that is taken: the switch does not happen, and the error says what to do', async () => {
-  await using cluster = await startCluster();
-  const port = Number(endpointOf(cluster.harness).split(':').at(-1));
-  const other = await startHarness({ connector: 'plain', protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
-  await using _other = other;
-  await expect(other.proxy.setConnector('moriio')).rejects.toMatchObject({ code: 'port_in_use', message: expect.stringContaining('--moriio-port') as string });
-  expect(other.proxy.connector).toBe('plain');
-});
-
-test('back in force on the same port, registrations are still known and new ones are heard', async () => {
-  await using cluster = await startCluster();
-  const again = await startHarness({ connector: 'moriio', protocol: { moriioHost: '127.0.0.1', moriioPort: await freePort() } });
-  await using _again = again;
-  using pinger = startPinger(endpointOf(again));
-  await pinger.send(v2('P', cluster.prefill.port));
-  await pinger.send(v2('D', cluster.decode.port));
-  await until(() => again.scheduler.instances.length === 2);
-  const endpoint = endpointOf(again);
-  for (let turn = 0; turn < 3; turn++) {
-    await again.proxy.setConnector('plain');
-    await again.proxy.setConnector('moriio');
-  }
-  expect(endpointOf(again)).toBe(endpoint);
-  const url = `${again.origin}/v1/chat/completions`;
-  expect(await (await post(url, CHAT_BODY)).text()).toContain('[DONE]');
-  await pinger.send(v2('D', cluster.decode.port, { tp: 8 }));
-  await until(() => again.proxy.connectorStatus().tables[0]?.rows.some((row) => row[5] === 8));
-});
-
-test('an address that is not this machine\'s: listening fails, and the error says what to do', async () => {
-  await using other = await startHarness({ connector: 'plain', protocol: { moriioHost: '203.0.113.7', moriioPort: 0 } });
-  await expect(other.proxy.setConnector('moriio')).rejects.toMatchObject({ code: 'listen_failed', message: expect.stringContaining('--moriio-host') as string });
+  const { harness, prefill, decode } = cluster;
+  for (const path of ['/v1/responses', '/v1/messages']) expect((await post(`${harness.origin}${path}`, { input: 'x' })).status).toBe(200);
+  expect([prefill.received.map(({ url }) => url), decode.received]).toEqual([['/v1/responses', '/v1/messages'], []]);
+  expect(harness.tracer.last.decisions[0]?.excluded).toMatchObject([{ name: 'D0', reason: 'a MoRIIO decode instance cannot compute a prompt' }]);
 });

@@ -199,7 +199,7 @@ test('prefill that restarted in between: its answer names another engine, and th
     if (params(request)['remote_engine_id'] === 'engine-2') void json(DONE)(res, request, index);
   };
   expect((await pair.chat()).status).toBe(200);
-  expect(codes(pair)).toEqual(['stale_engine_id']);
+  expect(codes(pair)).toEqual(['prefill_restarted']);
   expect(pair.tracer.last.retries).toBe(1);
   await until(() => pair.decode.received[1]?.isAborted);
   expect(row(pair).slice(2, 4)).toEqual(['engine-2', '127.0.0.1:5700']);
@@ -226,9 +226,27 @@ test.each([
   Object.assign(pair.instance, change);
   pair.scheduler.changed(pair.instance);
   expect((await answer).status).toBe(200);
-  expect(codes(pair)).toEqual(['stale_engine_id']);
+  expect(codes(pair)).toEqual(['prefill_restarted']);
   // Serially, because nothing is known.
   expect(ranAtOnce(pair)).toBe(false);
+});
+
+test('a late health check does not end a pair whose prefill leg still runs', async () => {
+  await using pair = await startLearned();
+  let release: (() => void) | undefined;
+  pair.prefill.script = (res, request, index) => {
+    release = () => void prefilled()(res, request, index);
+  };
+  pair.decode.script = (res, request, index) => void until(() => pair.tracer.last.legs[0]?.outcome === 'ok').then(() => json(DONE)(res, request, index));
+  const answer = pair.chat();
+  await until(() => release && pair.decode.received.length === 2);
+  pair.instance.state = 'down';
+  pair.scheduler.changed(pair.instance);
+  expect(row(pair)[2]).toBeNull();
+  release?.();
+  expect((await answer).status).toBe(200);
+  expect(pair.tracer.last.retries).toBe(0);
+  expect(row(pair)[2]).toBe('engine-1');
 });
 
 test('facts that become known, or are not told for once, are no restart', async () => {
@@ -260,14 +278,14 @@ test.each([true, false])('a prefill answer without parameters: decode computes t
 });
 
 test.each([
-  ['says pull', { ...HANDED_OVER, transfer_mode: 'pull' }, 'transfer_mode_mismatch'],
-  ['is older than push', { ...HANDED_OVER, transfer_mode: undefined, pp_size: undefined }, 'transfer_mode_mismatch'],
-  ['lacks tp_size', { ...HANDED_OVER, tp_size: undefined }, 'decode_only'],
-] as const)('an engine whose answer %s is never given to decode', async (_what, handedOver, code) => {
+  ['says pull', { ...HANDED_OVER, transfer_mode: 'pull' }, 'transfer_mode is pull'],
+  ['is older than push', { ...HANDED_OVER, transfer_mode: undefined, pp_size: undefined }, 'neither transfer_mode nor pp_size'],
+  ['lacks tp_size', { ...HANDED_OVER, tp_size: undefined }, 'lacks tp_size'],
+] as const)('an engine whose answer %s is never given to decode', async (_what, handedOver, why) => {
   await using pair = await startPair();
   pair.prefill.script = prefilled(handedOver);
   expect((await pair.chat()).status).toBe(200);
-  expect(codes(pair)).toEqual([code]);
+  expect(pair.tracer.last.verdicts).toEqual([expect.objectContaining({ code: 'decode_only', severity: 'warning', message: expect.stringContaining(why) })]);
   expect(pair.decode.received.map(({ json: body }) => body)).toEqual([CHAT_BODY]);
 });
 

@@ -7,6 +7,8 @@ const OK: Script = (res) => void res.writeHead(200).end();
 const MISSING: Script = (res) => void res.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Not Found"}');
 const BROKEN: Script = (res) => void res.writeHead(500).end('profiler is running already');
 
+const unasked = (): Promise<never> => Promise.reject(new Error('not asked for'));
+
 async function post(origin: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }> {
   const response = await fetch(`${origin}${path}`, { method: 'POST', ...(body !== undefined && { body: JSON.stringify(body) }) });
   return { status: response.status, json: (await response.json()) as Record<string, unknown> };
@@ -37,6 +39,31 @@ test('profiling goes to those named, by name or id, and to no one else', async (
   expect((await post(harness.origin, '/stop_profile', { instances: 'D0' })).status).toBe(400);
 });
 
+test('a page in a browser of this machine cannot start profiling, unless it knows the admin key', async () => {
+  await using prefill = await startUpstream(OK);
+  await using harness = await startHarness({ prefill: [prefill.origin], admin: { apiKey: 'k', add: unasked, remove: unasked } });
+  const start = (headers: Record<string, string>) => fetch(`${harness.origin}/start_profile`, { method: 'POST', headers: { origin: 'https://evil.example', ...headers } });
+  const refused = await start({});
+  expect([refused.status, await refused.json()]).toMatchObject([403, { error: { code: 'forbidden' } }]);
+  expect(prefill.received).toEqual([]);
+  expect((await start({ 'x-api-key': 'k' })).status).toBe(200);
+  expect(prefill.received.map(({ url }) => url)).toEqual(['/start_profile']);
+});
+
+test('an answer to profiling that does not end is not read to its end', async () => {
+  await using prefill = await startUpstream((res) => {
+    res.writeHead(500);
+    const pour = (): void => {
+      while (!res.destroyed && res.write('x'.repeat(64 * 1024)));
+    };
+    res.on('drain', pour);
+    pour();
+  });
+  await using harness = await startHarness({ prefill: [prefill.origin] });
+  const { status, json } = await post(harness.origin, '/start_profile');
+  expect([status, json]).toMatchObject([502, { instances: [{ outcome: 'failed', status: 500, message: 'x'.repeat(300) }] }]);
+});
+
 test('a profiler that fails makes the call fail, with every outcome', async () => {
   await using prefill = await startUpstream(OK);
   await using decode = await startUpstream(BROKEN);
@@ -63,5 +90,7 @@ test("health carries the EPD proxy's words, and /healthcheck the toy proxy's cou
   const health = await fetch(`${harness.origin}/health`);
   expect(health.status).toBe(200);
   expect(await health.json()).toMatchObject({ status: 'ok', proxy: 'healthy', encode_cluster: 'empty', prefill_cluster: 'healthy', decode_cluster: 'unhealthy' });
+  await harness.proxy.setConnector('nixl-bidirectional');
+  expect(await (await fetch(`${harness.origin}/health`)).json()).toMatchObject({ status: 'ok', cached_conversations: 0, evicted_stale: 0 });
   expect(await (await fetch(`${harness.origin}/healthcheck`)).json()).toEqual({ status: 'ok', prefill_instances: 1, decode_instances: 2 });
 });

@@ -78,7 +78,7 @@ describe('routes that engines lack', () => {
     const error = await errorOf(answer);
     expect(error.leg).toBe(leg);
     expect(error.message).toContain(`P0 (${p.origin}) has no ${path}, which render mode needs.`);
-    expect(error.message).toContain('VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1');
+    expect(error.message).toContain('--enable-scale-out');
     expect(h.tracer.last.verdicts.map(({ code, severity, instance }) => ({ code, severity, instance }))).toEqual([{ code: 'render_unsupported', severity: 'error', instance: 'p0' }]);
     expect(h.tracer.last.retries).toBe(0);
   });
@@ -236,6 +236,21 @@ describe('a stream of tokens', () => {
     expect(contentOf(text)).toBe('<11>');
     await until(() => h.tracer.last.state);
     expect(h.tracer.last.legs.at(-1)?.outcome).toBe('error');
+  });
+
+  test('text cannot be had at all: the client gets the status, as nothing went out before', async () => {
+    const tokens = held();
+    const d = await upstream(routes({ [GENERATE]: tokens.script, '/detokenize': json({ error: { message: 'no tokenizer' } }, 500) }));
+    const h = await harness(await upstream(routes({ [RENDER]: json(RENDERED), [GENERATE]: PREFILLED, '/detokenize': json({ error: { message: 'no tokenizer' } }, 500) })), d);
+    const answering = chat(h, { stream: true });
+    await until(() => d.received.length === 1);
+    tokens.send(chunk([11]));
+    const answer = await answering;
+    expect([answer.status, answer.headers.get('content-type'), (await errorOf(answer)).message]).toEqual([500, 'application/json', 'no tokenizer']);
+    await until(() => d.received[0]?.isAborted);
+    await until(() => h.tracer.last.state);
+    expect(h.tracer.last).toMatchObject({ state: 'error', respondedWith: 500 });
+    expect(h.scheduler.inFlight).toBe(0);
   });
 
   test('text cannot be had any more: the stream ends with the reason and the decode leg is cancelled', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { breakdownSentence, cachedSentence, gaugeSentences, slowestPhase } from '../../../renderer/src/features/requests/detail/breakdown.ts';
+import { breakdownParts, cachedSentence, gaugeSentences, slowestPhase } from '../../../renderer/src/features/requests/detail/breakdown.ts';
 import { compareDetails } from '../../../renderer/src/features/requests/detail/compare.ts';
 import { gapStats } from '../../../renderer/src/features/requests/detail/token-gaps.ts';
 import { errorWords, failureWords } from '../../../renderer/src/features/requests/error-words.ts';
@@ -10,8 +10,9 @@ import { failedRow, sampleChunks, sampleDetail, sampleRow } from './sample-reque
 describe('the sum of the first token', () => {
   it('names every part, marks bounds, and always ends with the unattributed rest', () => {
     const parts = [{ phase: 'proxy', ms: 7, isExact: true }, { phase: 'prefill-queue', ms: 59, isExact: false }, { phase: 'kv-wait', ms: 718, isExact: false }] as const;
-    expect(breakdownSentence({ totalMs: 794, parts, unattributedMs: 10 })).toBe('TTFT 794 = proxy 7.0 + P queue ≤ 59.0 + remote-KV wait ≤ 718 + unattributed 10.0 ms');
-    expect(breakdownSentence({ totalMs: 7, parts: [], unattributedMs: 0 })).toBe('TTFT 7.0 = unattributed 0.00 ms');
+    const texts = (ttft: Parameters<typeof breakdownParts>[0]) => breakdownParts(ttft).map(({ text }) => text);
+    expect(texts({ totalMs: 794, parts, unattributedMs: 10 })).toEqual(['proxy 7.0', 'P queue ≤ 59.0', 'remote-KV wait ≤ 718', 'unattributed 10.0']);
+    expect(texts({ totalMs: 7, parts: [], unattributedMs: 0 })).toEqual(['unattributed 0.00']);
   });
 
   it('adds up to the total', () => {

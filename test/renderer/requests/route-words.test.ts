@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { InstanceId } from '#shared/ids.ts';
-import type { PhaseSpan, RouteStep } from '#shared/request.ts';
+import type { RouteStep } from '#shared/request.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import { chosenSummary, legsSummary, runsOf } from '../../../renderer/src/features/requests/detail/leg-groups.ts';
 import { routeParts, routeText } from '../../../renderer/src/features/requests/route-words.ts';
-import { stackSpans } from '../../../renderer/src/features/requests/stack-spans.ts';
 import { sampleEncodeLegs } from './sample-requests.ts';
 
 const step = (kind: LegKind, name: string, rank?: number): RouteStep => ({ kind, name, instance: name.toLowerCase() as InstanceId, ...(rank !== undefined && { rank }) });
@@ -40,15 +39,5 @@ describe('runsOf', () => {
   it('sums up outcomes and durations', () => {
     expect(legsSummary(sampleEncodeLegs(24))).toBe('24 encode legs: 21 ok, 3 error; 12.0 to 34.0 ms');
     expect(chosenSummary(['E0', 'E1', 'E1'])).toBe('E1 ×2, E0 ×1');
-  });
-});
-
-describe('stackSpans', () => {
-  const span = (phase: PhaseSpan['phase'], startMs: number, endMs: number): PhaseSpan => ({ phase, startMs, endMs, isExact: true });
-  it('keeps serial phases on one level, also when clocks disagree by a little', () => {
-    expect(stackSpans([span('prefill', 0, 10), span('kv-wait', 9.8, 20)]).map(({ level, levels }) => [level, levels])).toEqual([[0, 1], [0, 1]]);
-  });
-  it('puts decode below when it runs beside prefill', () => {
-    expect(stackSpans([span('prefill', 0, 10), span('kv-wait', 2, 12), span('decode', 12, 40)]).map(({ level }) => level)).toEqual([0, 1, 1]);
   });
 });

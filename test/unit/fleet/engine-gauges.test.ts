@@ -17,6 +17,7 @@ describe('golden pages', () => {
     ['two ranks behind one address', ['0', '1'], 2],
     ['one rank', ['0'], undefined],
     ['one rank of a larger engine with an address of its own', ['3'], undefined],
+    ['more ranks than any engine has', Array.from({ length: 1025 }, (_, rank) => String(rank)), undefined],
     ['ranks of another node, whose numbers the header would not take', ['2', '3'], undefined],
   ])('counts ranks: %s', (_name, engines, expected) => {
     const text = engines.map((engine) => `vllm:num_requests_running{engine="${engine}"} 1\n`).join('');

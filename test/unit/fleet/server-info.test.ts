@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { discoverKvEvents } from '#engine/fleet/kv-events-discovery.ts';
 import { serverFactsOf } from '#engine/fleet/server-info.ts';
 
 const CONFIG = {
@@ -26,8 +27,16 @@ describe('/server_info', () => {
     ['internal balancing: all ranks', { data_parallel_size: 8, data_parallel_size_local: 2 }, 8],
     ['nothing said', {}, undefined],
     ['nonsense', { data_parallel_size: -1 }, undefined],
+    ['more than any engine has', { data_parallel_size: 1025 }, undefined],
   ])('reads the number of ranks: %s', (_name, parallel, expected) => {
     expect(serverFactsOf({ vllm_config: { ...CONFIG, parallel_config: parallel } })?.dpSize).toBe(expected);
+  });
+
+  it('leaves out an extra configuration that is too large to keep', () => {
+    const transfer = { ...CONFIG.kv_transfer_config, kv_connector_extra_config: { note: 'x'.repeat(20_000) } };
+    const facts = serverFactsOf({ vllm_config: { ...CONFIG, kv_transfer_config: transfer } });
+    expect(facts?.transfer).toMatchObject({ kvConnector: 'NixlConnector', engineId: 'e-1' });
+    expect(facts?.transfer.extraConfig).toBeUndefined();
   });
 
   it('takes an engine without a KV connector', () => {
@@ -36,5 +45,27 @@ describe('/server_info', () => {
 
   it.each([undefined, null, 'text', {}, { vllm_config: 'a string form' }, { vllm_config: {} }, { detail: 'Not Found' }])('finds nothing in %j', (body) => {
     expect(serverFactsOf(body)).toBeUndefined();
+  });
+});
+
+describe('where KV events are', () => {
+  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', topic: 'kv@p0' };
+
+  it('are told by the engine', () => {
+    expect(serverFactsOf({ vllm_config: { kv_events_config: events } })?.kvEvents).toEqual({ endpoint: 'tcp://*:5557', replayEndpoint: 'tcp://*:5558', topic: 'kv@p0' });
+    for (const off of [{ ...events, enable_kv_cache_events: false }, { ...events, publisher: 'null' }, { ...events, endpoint: null }, null]) {
+      expect(serverFactsOf({ vllm_config: { ...CONFIG, kv_events_config: off } })?.kvEvents).toBeUndefined();
+    }
+  });
+
+  it.each([
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://*:5557', topic: '' }, { endpoint: 'tcp://10.0.0.1:5557' }],
+    ['http://[fd00::1]:8000', { endpoint: 'tcp://[::]:5557', topic: 'kv', replayEndpoint: 'tcp://0.0.0.0:5558' }, { endpoint: 'tcp://[fd00::1]:5557', topic: 'kv', replayEndpoint: 'tcp://[fd00::1]:5558' }],
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://10.0.0.9:5557', topic: '' }, undefined],
+    ['http://10.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, undefined],
+    ['http://127.0.0.1:8000', { endpoint: 'ipc:///tmp/kv', topic: '' }, { endpoint: 'ipc:///tmp/kv' }],
+  ])('of %s, which says %j, are at %j', (origin, told, expected) => {
+    const found = discoverKvEvents(origin, told);
+    expect(found && { ...found, ranks: undefined, mode: undefined }).toEqual(expected && { topic: '', ...expected });
   });
 });

@@ -32,6 +32,12 @@ describe('banner', () => {
     expect(bannerText({ ...FACTS, isControlLocal: false })).not.toContain('ssh');
   });
 
+  it('says where engines register, when the protocol has that', () => {
+    const text = bannerText({ ...FACTS, isDemo: false, counts: { encode: 0, prefill: 0, decode: 0, both: 0 }, registration: 'tcp://0.0.0.0:36367' });
+    expect(text).toContain('no instances yet: they register by themselves\n');
+    expect(text).toContain('\n  register   tcp://0.0.0.0:36367\n');
+  });
+
   it('names the address that the ssh session came in on', () => {
     expect(sshTarget('ann', 'gpu7', { SSH_CONNECTION: '10.9.9.9 51234 10.0.0.7 22' })).toBe('ann@10.0.0.7');
     expect(sshTarget('ann', 'gpu7', {})).toBe('ann@gpu7');

@@ -30,6 +30,11 @@ describe("a client's own kv_transfer_params", () => {
     expect(codes(unknown.sendDecode({ body: unknown.context.request.body }))).toEqual(['client_params_passed_on']);
   });
 
+  it('are judged once where the engine and the protocol have the same rules', () => {
+    const lint = new Lint('nixl-bidirectional', { request, d: decodeInstance({ kvConnector: 'NixlConnector' }) });
+    expect(codes(lint.sendDecode({ body: lint.context.request.body })).filter((code) => code === 'pull_without_blocks')).toEqual(['pull_without_blocks']);
+  });
+
   it('are found in an edited body, and not where the edit took them out', () => {
     const kept = new Lint('plain', { request });
     expect(codes(kept.sendPrefill({ body: Buffer.from('{"max_tokens":1,"kv_transfer_params":{"a":1}}') }))).toEqual(['client_params_passed_on']);

@@ -53,6 +53,18 @@ describe('the decode leg', () => {
     expect(verdicts[0]?.message).toMatch(says);
   });
 
+  it.each([
+    [15, [], []],
+    [16, [], ['pull_without_blocks']],
+    [15, null, ['pull_without_blocks']],
+  ])('a prompt of %i tokens with blocks %j: %j', (promptTokens, blocks, expected) => {
+    const lint = new Lint('nixl');
+    const params = { ...without('remote_num_tokens', 'transfer_mode', 'remote_request_id'), remote_block_ids: blocks };
+    lint.sendPrefill({ params: ASK });
+    lint.prefillAnswered(params, { usage: { promptTokens, completionTokens: 1 } });
+    expect(codes(lint.sendDecode({ params }))).toEqual(expected);
+  });
+
   it('asks for a request id only of engines that need it', () => {
     const old = handOff(without('remote_request_id'), { d: decodeInstance(undefined, { version: '0.11.2' }) });
     expect(old).toMatchObject([{ code: 'pull_without_request_id' }]);

@@ -37,7 +37,7 @@ export interface LegInit extends Partial<Omit<LegRequest, 'kind' | 'kvTransferPa
 }
 
 /** Ignore-eos and the like, as prefillBody writes them. */
-export const PREFILL_REWRITES = ['stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'min_tokens', 'n', 'stop', 'stop_token_ids', 'ignore_eos'].map((field) => ({ field }));
+const PREFILL_REWRITES = ['stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'min_tokens', 'n', 'stop', 'stop_token_ids', 'ignore_eos'].map((field) => ({ field }));
 
 export class Lint {
   readonly linter: Linter;

@@ -157,6 +157,8 @@ test('changes are recorded with both values, cut to 200 characters', () => {
 
 test.each([
   [{ n: 2 }, 'n=2: the handoff serves one sequence'],
+  [{ n: '2' }, 'n=2: the handoff serves one sequence'],
+  [{ n: '1', best_of: 'many' }, undefined],
   [{ best_of: 3 }, 'best_of=3: the handoff serves one sequence'],
   [{ use_beam_search: true }, 'use_beam_search: the handoff serves one sequence'],
   [{ n: 1, best_of: 1, use_beam_search: false }, undefined],
@@ -166,6 +168,7 @@ test.each([
   [{ sampling_params: { prompt_logprobs: 0 } }, 'prompt_logprobs: only an instance that computes the prompt can give them'],
   [{ sampling_params: null }, undefined],
   [{ prompt_logprobs: 0 }, 'prompt_logprobs: only an instance that computes the prompt can give them'],
+  [{ prompt_logprobs: '0' }, 'prompt_logprobs: only an instance that computes the prompt can give them'],
   [{ prompt_logprobs: null, logprobs: 5 }, undefined],
   [{ echo: true, logprobs: 0 }, 'echo with logprobs: only an instance that computes the prompt can give them'],
   [{ echo: true }, undefined],

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Instance } from '#engine/fleet/instance.ts';
-import { isSamePlace, readAnswer, renderHead, withoutRank, type Coordinates } from '#engine/proxy/connectors/nixl-push/coordinates.ts';
+import { withoutRank } from '#engine/fleet/ranks.ts';
+import { isSamePlace, readAnswer, renderHead, type Coordinates } from '#engine/proxy/connectors/nixl-push/coordinates.ts';
 import { PairIds } from '#engine/proxy/connectors/nixl-push/pair-ids.ts';
 
 const instance = { name: 'P0', origin: 'http://10.0.0.1:8100', transfer: undefined } as Instance;

@@ -12,9 +12,10 @@
  *   nixl-bidirectional  as nixl; `onEnd` of the decode leg gives the params at the end of its body or stream, kept in
  *                       the connector under a conversation id; `choose('decode', { prefer })` for the same instance.
  *                       Decode run without stream and re-emitted: return an Answer of its own instead of the leg's
- *   nixl-push, moriio   `headers` overrides X-Request-Id on both legs; READ serial, WRITE together
- *   mooncake            call(prefill) without awaiting + open(decode); a failed prefill calls `cancelLegs`, also after
- *                       `run` has returned
+ *   nixl-push           `headers` overrides X-Request-Id on both legs; serial until prefill's place is known, then together
+ *   moriio              `headers` overrides X-Request-Id on both legs; READ serial, WRITE together
+ *   mooncake            call(prefill) without awaiting + open(decode), as nixl-push (concurrent-pair.ts); a failed
+ *                       prefill calls `cancelLegs`, also after `run` has returned
  *   render              call(render), then nixl with `path` and bodies of token ids
  *   aggregated          open(decode) on instances of role `both`
  * Encode legs come before any of them (encode-stage.ts). Facts of instances (bootstrap tables, registrations) belong to
@@ -143,6 +144,8 @@ export interface Connector {
   readonly name: ConnectorName;
   /** The legs that an ordinary request needs; without a routable instance for each, the proxy is unhealthy. */
   readonly legs: readonly LegKind[];
+  /** Whose instances compute a whole request alone, besides `both`. Default: decode. */
+  readonly wholeOn?: 'prefill' | 'decode';
   /** Why this protocol cannot use an instance for a leg now, in words; undefined when it can. Called for every choice. */
   refuses?(instance: Instance, kind: LegKind): string | undefined;
   run(context: LegContext): Promise<Answer>;

@@ -11,13 +11,14 @@ import type { ConnectorStatus } from '#shared/protocol.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import type { Answer, Connector, ConnectorServices, LegContext } from './connector.ts';
+import { AllowedHosts } from './moriio/allowed-hosts.ts';
 import { runPair } from './moriio/handoff.ts';
-import { readMessage } from './moriio/message.ts';
+import { readMessage, type MoriioRegistration } from './moriio/message.ts';
 import { Refusals } from './moriio/refusals.ts';
 import { RegistrationSocket } from './moriio/registration-socket.ts';
 import { Registry } from './moriio/registry.ts';
 import { moriioStatus } from './moriio/status.ts';
-import { malformedMessage, p2pNccl } from './moriio/verdicts.ts';
+import { malformedMessage, notAllowed, p2pNccl } from './moriio/verdicts.ts';
 import { runWhole } from './moriio/whole.ts';
 import { reasonAgainstPull } from './nixl-pull.ts';
 
@@ -37,12 +38,14 @@ export function createMoriio(services: ConnectorServices, timing: MoriioTiming =
 export class MoriioConnector implements Connector {
   readonly name = 'moriio';
   readonly legs = ['prefill', 'decode'] as const;
+  readonly wholeOn = 'prefill';
   readonly #services: ConnectorServices;
   readonly #pingMs: number;
   readonly #registry: Registry;
+  readonly #allowed: AllowedHosts;
   readonly #refusals = new Refusals();
   readonly #socket: RegistrationSocket;
-  readonly #counts = { registrations: 0, hellos: 0, p2pNccl: 0, malformed: 0 };
+  readonly #counts = { registrations: 0, hellos: 0, notAllowed: 0, p2pNccl: 0, malformed: 0 };
   #timer: NodeJS.Timeout | undefined;
 
   constructor(services: ConnectorServices, pingMs: number) {
@@ -50,6 +53,7 @@ export class MoriioConnector implements Connector {
     this.#pingMs = pingMs;
     const { fleet, logger, options } = services;
     const report = services.report.bind(services);
+    this.#allowed = new AllowedHosts(options.moriioAllow);
     this.#registry = new Registry({ fleet, logger, report, pingMs, mode: options.moriioMode });
     this.#socket = new RegistrationSocket({
       host: options.moriioHost,
@@ -114,8 +118,7 @@ export class MoriioConnector implements Connector {
     const message = readMessage(payload);
     switch (message.kind) {
       case 'registration':
-        this.#counts.registrations += 1;
-        this.#registry.heard(message.registration, performance.now());
+        this.#onRegistration(message.registration);
         break;
       case 'hello':
         this.#counts.hellos += 1;
@@ -132,10 +135,23 @@ export class MoriioConnector implements Connector {
     }
   }
 
+  #onRegistration(registration: MoriioRegistration): void {
+    const { origin, host } = registration;
+    const outside = [new URL(origin).hostname.replace(/^\[|\]$/g, ''), host].find((each) => !this.#allowed.has(each));
+    if (outside === undefined) {
+      this.#counts.registrations += 1;
+      this.#registry.heard(registration, performance.now());
+      return;
+    }
+    this.#counts.notAllowed += 1;
+    if (this.#refusals.add(`registration of ${origin}`, `${outside} is not allowed (--moriio-allow)`)) this.#services.report(notAllowed(origin, outside));
+  }
+
   #refuseMalformed(problem: string): void {
     this.#counts.malformed += 1;
     if (!this.#refusals.add('malformed message', problem)) return;
-    this.#services.logger.warn({ problem }, 'a message at the MoRIIO port is no registration');
+    // Anybody can send here: beyond so many kinds the log would be theirs to fill.
+    if (this.#refusals.evicted === 0) this.#services.logger.warn({ problem }, 'a message at the MoRIIO port is no registration');
     this.#services.report(malformedMessage(problem));
   }
 }

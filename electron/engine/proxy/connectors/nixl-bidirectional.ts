@@ -11,7 +11,7 @@ import { randomUUID } from 'node:crypto';
 import type { ConnectorStatus } from '#shared/protocol.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import { jsonKey, lastValueOf, memberValue, scanMembers } from '../json-members.ts';
-import { ProxyError } from '../proxy-error.ts';
+import { NEVER_SENT, ProxyError } from '../proxy-error.ts';
 import { reemitAsStream } from '../reemit-stream.ts';
 import type { Answer, Connector, ConnectorServices, LegContext, LegEnd, LegTarget } from './connector.ts';
 import { readStreamedAnswer, readWholeAnswer, type Answered } from './conversation/answered.ts';
@@ -39,8 +39,6 @@ const PARAMS_KEY = jsonKey(KV_TRANSFER_PARAMS);
 /** Tokens that a pull must gain, by default (`kv_recompute_threshold`). */
 const RECOMPUTE_THRESHOLD = 64;
 const DEFAULT_BLOCK_SIZE = 16;
-/** Failures in which the prefill instance never saw the request. */
-const NEVER_SENT = new Set(['connect_failed', 'connect_timeout', 'no_instance']);
 
 export function createNixlBidirectional(services: ConnectorServices): Connector {
   return new NixlBidirectional(services);
@@ -84,6 +82,11 @@ class NixlBidirectional implements Connector {
 
   status(): ConnectorStatus {
     return conversationStatus(this.#cache, this.#counts, this.#services.settings().reemitStreams);
+  }
+
+  /** In the names of vLLM's multi-turn example proxy; its second number counts since its last answer, ours since the start. */
+  healthFields(): Readonly<Record<string, number>> {
+    return { cached_conversations: this.#cache.size, evicted_stale: this.#cache.counts.expired };
   }
 
   close(): Promise<void> {
@@ -145,7 +148,7 @@ class NixlBidirectional implements Connector {
       return this.#isRightlyRead(context, { id, blocks, done }) ? done : 'misread';
     } catch (error) {
       if (!(error instanceof ProxyError)) throw error;
-      if (NEVER_SENT.has(error.code)) this.#cache.giveBack(id, blocks);
+      if (NEVER_SENT.has(error.code) || error.code === 'no_instance') this.#cache.giveBack(id, blocks);
       if (!isDeclined(error)) throw error;
       this.#counts.declined++;
       this.#cache.note(id, `declined by prefill: ${error.message}`);

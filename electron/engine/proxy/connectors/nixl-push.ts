@@ -24,7 +24,7 @@ import { PairIds } from './nixl-push/pair-ids.ts';
 import { idHeader, prefillLeg, PushPair, restarted, RESTARTED, type HandoffInit } from './nixl-push/push-pair.ts';
 import { Slots } from './nixl-push/slots.ts';
 import { pushStatus } from './nixl-push/status.ts';
-import { notPushMode, staleCoordinates } from './nixl-push/verdicts.ts';
+import { staleCoordinates } from './nixl-push/verdicts.ts';
 import { remoteHostVerdict } from './remote-host.ts';
 import { KV_TRANSFER_PARAMS, transferParamsForRecord } from './transfer-params.ts';
 
@@ -119,15 +119,21 @@ class NixlPushConnector implements Connector {
   }
 
   #runAlone(context: LegContext, instance: Instance, read: Exclude<ReadAnswer, { kind: 'push' }>): Promise<Answer> {
-    if (read.kind === 'pull') context.report(notPushMode(instance, read.why));
-    else context.report(decodeOnlyVerdict(read.why, 'warning'));
-    return decodeAlone(context, read.why);
+    // Push and pull engines never interoperate (the handshake's hash, nixl/metadata.py), and one that pulls dies of such a leg.
+    const why = read.kind === 'pull' ? `${instance.name} does not run NixlPushConnector: ${read.why}` : read.why;
+    context.report(decodeOnlyVerdict(why, 'warning'));
+    return decodeAlone(context, why);
   }
 
-  /** Pairs whose prefill is gone, or has started a new life: nobody will push. */
+  /**
+   * Pairs whose prefill is gone, or has started a new life: nobody will push. A leg that still runs on an instance that is
+   * down tells by itself: it breaks, or the health check was only late.
+   */
   #lost(instance: Instance, why: string): void {
+    const nowMs = performance.now();
     for (const pair of this.#waiting.toArray()) {
       if (pair.prefill.instance !== instance || !pair.mayWaitForKv) continue;
+      if (instance.state === 'down' && pair.sincePrefillMs(nowMs) === undefined) continue;
       this.#counts.stale += 1;
       pair.context.report(staleCoordinates(instance, pair.told, undefined, why));
       pair.cancel(restarted(instance, why));

@@ -4,6 +4,7 @@
  * for itself. A real address is kept: it may belong to a transfer network that the proxy does not see.
  */
 import type { Verdict } from '#shared/findings.ts';
+import { kindOfHost } from '../../fleet/host-kind.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import { editMembers, jsonKey, lastValueOf, memberValue, scanMembers } from '../json-members.ts';
 
@@ -27,16 +28,15 @@ export function correctRemoteHost(params: Buffer, instance: Instance): Corrected
   const last = lastValueOf(params, REMOTE_HOST_KEY);
   // The usual case without a walk over thousands of block ids: one such key, and an address that stays.
   const isOnlyOne = last !== undefined && params.indexOf(REMOTE_HOST_KEY) === params.lastIndexOf(REMOTE_HOST_KEY);
-  if (isOnlyOne && kindOfHost(textOf(last)) === 'real') return undefined;
+  if (isOnlyOne && isReal(textOf(last))) return undefined;
   const members = scanMembers(params);
   const value = members === undefined ? undefined : memberValue(params, members, REMOTE_HOST);
   if (members === undefined || value === undefined) return undefined;
   const reported = textOf(value);
-  const kind = kindOfHost(reported);
-  if (reported === undefined || kind === 'real') return undefined;
+  if (reported === undefined || isReal(reported)) return undefined;
   const host = new URL(instance.origin).hostname.replace(/^\[|\]$/g, '');
   const own = kindOfHost(host);
-  if (own === 'unspecified' || (kind === 'loopback' && own === 'loopback')) return undefined;
+  if (own === 'unspecified' || (own === 'loopback' && kindOfHost(reported) === 'loopback')) return undefined;
   return { params: editMembers(params, members, new Map([[REMOTE_HOST, JSON.stringify(host)]])), reported, host };
 }
 
@@ -53,12 +53,9 @@ export function remoteHostVerdict({ reported, host }: CorrectedHost, instance: I
   };
 }
 
-/** `real` also for what is no text: the engine's business, and the linter's. */
-function kindOfHost(host: string | undefined): 'unspecified' | 'loopback' | 'real' {
-  if (host === undefined) return 'real';
-  const plain = host.trim().toLowerCase().replace(/^\[|\]$/g, '').replace(/^::ffff:(?=\d+\.)/, '');
-  if (plain === '' || plain === '0.0.0.0' || plain === '::' || plain === '*') return 'unspecified';
-  return plain === 'localhost' || plain === '::1' || /^127\.\d+\.\d+\.\d+$/.test(plain) ? 'loopback' : 'real';
+/** What is no text stays: that is the engine's business, and the linter's. */
+function isReal(host: string | undefined): boolean {
+  return host === undefined || kindOfHost(host) === 'real';
 }
 
 function textOf(json: Buffer): string | undefined {

@@ -69,12 +69,16 @@ export function createRender({ fleet }: ConnectorServices): Connector {
 const NOTICES = [
   {
     severity: 'info',
-    message: 'Engines must serve /v1/chat/completions/render, /derender and /inference/v1/generate: recent vLLM needs VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1, its Rust frontend has no render route.',
+    message: 'Engines must serve /v1/chat/completions/render, /derender and /inference/v1/generate: vLLM after 0.29 needs --enable-scale-out, its Rust frontend has no render route.',
   },
   {
     severity: 'info',
-    message:
-      'Differs from a direct request: streamed text is decoded by /detokenize, one call for the tokens at hand, so it arrives a call later, special tokens in the middle of an answer are visible and reasoning stays in the content; streams have no system_fingerprint. Requests with tools, response_format, logprobs or a wish for reasoning are generated whole, parsed by the engine, and streamed afterwards. Several prompts, echo, prompt_logprobs, return_token_ids, best_of and suffix go to a decode instance as they are.',
+    message: [
+      'Differs from a direct request: streamed text is decoded by /detokenize, one call for the tokens at hand, so it arrives a call later, special tokens in',
+      'the middle of an answer are visible and reasoning stays in the content; streams have no system_fingerprint. Requests with tools, response_format,',
+      'logprobs or a wish for reasoning are generated whole, parsed by the engine, and streamed afterwards. Several prompts, echo, prompt_logprobs,',
+      'return_token_ids, best_of and suffix go to a decode instance as they are.',
+    ].join(' '),
   },
 ] as const;
 

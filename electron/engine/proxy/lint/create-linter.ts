@@ -12,9 +12,10 @@
  * instances at once.
  */
 import type { Hop, Verdict } from '#shared/findings.ts';
+import { cut } from '../../cut-text.ts';
 import type { FleetRoster } from '../../fleet/ports.ts';
 import type { LegFacts } from '../../telemetry/trace.ts';
-import { cut, type ClientRequest } from '../client-request.ts';
+import type { ClientRequest } from '../client-request.ts';
 import type { LegRequest } from '../connectors/connector.ts';
 import { KV_TRANSFER_PARAMS } from '../connectors/transfer-params.ts';
 import type { LegHeaders } from '../headers.ts';
@@ -72,7 +73,11 @@ class ContractLinter implements Linter {
     const hop = sendingHop(leg);
     let verdicts = hop === undefined ? NOTHING : judgeAll(own, hop, subject);
     if (hasOwnParams) verdicts = [...this.#judgeClient(subject, passedOn !== undefined), ...verdicts];
-    if (passedOn !== undefined) verdicts = [...verdicts, ...judgeForEngine(own, subject)];
+    if (passedOn !== undefined) {
+      // The engine's contract and the protocol's may share rules; one thing is said once.
+      const said = new Set(verdicts.map(({ code }) => code));
+      verdicts = [...verdicts, ...judgeForEngine(own, subject).filter(({ code }) => !said.has(code))];
+    }
     return verdicts;
   }
 
@@ -83,6 +88,11 @@ class ContractLinter implements Linter {
     const params = text === undefined || text === 'null' ? undefined : this.#view(text, memory, leg);
     if (leg.kind === 'prefill') memory.prefillPromptTokens = facts.usage?.promptTokens;
     return judgeAll(CONTRACTS[context.connector], `${leg.kind}->proxy`, this.#subject({ context, leg, params, facts, memory }));
+  }
+
+  neverSent({ kvTransferParams }: LegRequest): void {
+    const reference = typeof kvTransferParams === 'string' ? new ParamsView(kvTransferParams).reference : undefined;
+    if (reference !== undefined) this.#references.notUsed(reference);
   }
 
   #subject(given: {

@@ -9,10 +9,10 @@
 import type { InstanceId } from '#shared/ids.ts';
 import type { TransferFacts } from '#shared/instance.ts';
 import type { Instance } from '../../fleet/instance.ts';
+import { withoutRank } from '../../fleet/ranks.ts';
 
 const MAX_ENGINES = 8192;
 const MAX_ID_LENGTH = 256;
-const RANK_SUFFIX = /_dp(\d{1,5})$/;
 
 export interface EngineNote {
   readonly instance: InstanceId;
@@ -141,14 +141,4 @@ export class EngineBook {
     const [oldest] = this.#engines.keys();
     if (oldest !== undefined) this.#engines.delete(oldest);
   }
-}
-
-/** Engine processes of data-parallel ranks append `_dp<rank>` (vllm/v1/engine/core.py). */
-export function rankOfEngine(engineId: string): number | undefined {
-  const found = RANK_SUFFIX.exec(engineId);
-  return found === null ? undefined : Number(found[1]);
-}
-
-export function withoutRank(engineId: string): string {
-  return engineId.replace(RANK_SUFFIX, '');
 }

@@ -24,6 +24,8 @@ export interface Linter {
   sending(context: LintContext, leg: LegRequest, headers: LegHeaders): readonly Verdict[];
   /** A leg's answer is complete. `facts.kvTransferParams` is the JSON text it carried, if any. */
   answered(context: LintContext, leg: LegRequest, facts: LegFacts): readonly Verdict[];
+  /** A leg did not reach its instance: what it names was not used. */
+  neverSent?(leg: LegRequest): void;
 }
 
 /** For a leg that would kill or hang its engine: 502 with the reason. undefined when none of the verdicts says so. */

@@ -54,6 +54,14 @@ export class ReferenceBook {
     return earlier;
   }
 
+  /** The last use did not happen. */
+  notUsed(reference: string): void {
+    const entry = this.#young.get(reference) ?? this.#old.get(reference);
+    if (entry === undefined) return;
+    entry.usedAtMs = undefined;
+    entry.usedBy = undefined;
+  }
+
   /** Set when the engine has let go of it by now. */
   overdue(reference: string, nowMs: number): Overdue | undefined {
     const { givenAtMs, leaseMs } = this.#young.get(reference) ?? this.#old.get(reference) ?? {};

@@ -1,8 +1,9 @@
 /** A rule of a connector's contract: what is looked at on one hop, and what is said when it is not as it must be. */
 import type { Hop, Severity, Verdict } from '#shared/findings.ts';
+import { cut } from '../../cut-text.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import type { LegFacts } from '../../telemetry/trace.ts';
-import { cut, type ClientRequest } from '../client-request.ts';
+import type { ClientRequest } from '../client-request.ts';
 import type { LegRequest } from '../connectors/connector.ts';
 import type { LegHeaders } from '../headers.ts';
 import type { EngineBook } from './engine-book.ts';

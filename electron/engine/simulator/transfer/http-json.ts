@@ -16,15 +16,6 @@ export async function readJson(stream: IncomingMessage, maxBytes: number): Promi
   return JSON.parse(Buffer.concat(chunks).toString('utf8'));
 }
 
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.');
-}
-
-/** The address others can use: a listener on all interfaces is reached over loopback. */
-export function reachableHost(host: string): string {
-  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-}
-
 export interface JsonRequest {
   /** Sent by POST; absent: GET. */
   readonly body?: object;

@@ -6,7 +6,9 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
-import { isLoopback, readJson } from './http-json.ts';
+import { kindOfHost } from '../../fleet/host-kind.ts';
+import { neighbouringPorts } from '../free-port.ts';
+import { readJson } from './http-json.ts';
 import type { LeaseStore, OpenAnswer, OpenRequest, StoreAnswer } from './lease-store.ts';
 
 /** Real handshakes give up after seconds; an unreachable side channel must not hold a request for ever. */
@@ -132,7 +134,7 @@ async function openRange(host: string, port: number, ranks: number): Promise<Sid
 export async function openSideChannels(host: string, port: number, ranks: number): Promise<readonly SideChannel[]> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await openRange(host, port, ranks);
+      return await openRange(host, port === 0 && ranks > 1 ? neighbouringPorts(ranks) : port, ranks);
     } catch (error) {
       if (port !== 0 || attempt >= RANGE_ATTEMPTS) throw error;
     }
@@ -160,7 +162,7 @@ function post(peer: Peer, message: Message, signal: AbortSignal | undefined): Pr
 /** Unreachable is a refusal too: the consumer fails, or goes on waiting, either way. */
 async function call(peer: Peer, message: Message, signal?: AbortSignal): Promise<OpenAnswer | StoreAnswer> {
   const local = localChannels.get(peer.port);
-  if (local !== undefined && (local.host === peer.host || (isLoopback(local.host) && isLoopback(peer.host)))) {
+  if (local !== undefined && (local.host === peer.host || (kindOfHost(local.host) === 'loopback' && kindOfHost(peer.host) === 'loopback'))) {
     return answer(local.producer(), message, signal ?? new AbortController().signal);
   }
   try {

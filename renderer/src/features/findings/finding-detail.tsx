@@ -2,6 +2,7 @@ import { ActionIcon, Button, Menu } from '@mantine/core';
 import { useClipboard } from '@mantine/hooks';
 import type { ReactElement, Ref } from 'react';
 import type { Finding, FindingEvidence } from '#shared/findings.ts';
+import type { InstanceId } from '#shared/ids.ts';
 import { blockedWords, effectWords, findingText, seenWords } from '../../findings/finding-words.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { useOperation } from '../../transport/use-operation.ts';
@@ -47,7 +48,7 @@ export function FindingDetail({ finding, nowUnixMs, onClose, ref }: FindingDetai
             ['effect', effect],
             ['held back', blocked],
             ['seen', `${seenWords(finding.count)}, last ${formatAgo(nowUnixMs - finding.lastAtUnixMs)}, first ${formatDateTime(finding.firstAtUnixMs)}`],
-            ['instance', <InstanceLink key="instance" finding={finding} />],
+            ['instance', finding.instance !== undefined && <InstanceLink key="instance" id={finding.instance} name={finding.instanceName ?? finding.instance} />],
             ['connector', finding.connector],
             ['code', <code key="code" className={classes.mono}>{finding.code}</code>],
             ['dismissed', finding.isDismissed && 'yes; it opens again when it is seen again'],
@@ -95,12 +96,9 @@ function Actions({ finding, isBlocking }: { readonly finding: Finding; readonly 
   );
 }
 
-function InstanceLink({ finding }: { readonly finding: Finding }): ReactElement | string {
-  const isInFleet = useEngineSelector((engine) => engine?.instances.some((instance) => instance.id === finding.instance) === true);
-  const name = finding.instanceName ?? finding.instance;
-  if (name === undefined || finding.instance === undefined) return ABSENT;
-  if (!isInFleet) return `${name} (no longer in the fleet)`;
-  return <ViewLink to={{ view: 'instances', selection: finding.instance }}>{name}</ViewLink>;
+function InstanceLink({ id, name }: { readonly id: InstanceId; readonly name: string }): ReactElement | string {
+  const isInFleet = useEngineSelector((engine) => engine?.instances.some((instance) => instance.id === id) === true);
+  return isInFleet ? <ViewLink to={{ view: 'instances', selection: id }}>{name}</ViewLink> : `${name} (no longer in the fleet)`;
 }
 
 function EvidenceTable({ evidence }: { readonly evidence: readonly FindingEvidence[] }): ReactElement {

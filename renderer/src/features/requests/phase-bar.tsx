@@ -3,7 +3,6 @@ import type { PhaseSpan, RequestRow } from '#shared/request.ts';
 import { PHASE_COLOR, PHASE_LABEL } from '../../theme/palette.ts';
 import { formatDuration, formatMs } from '../../ui/format.ts';
 import { errorWords, failureWords } from './error-words.ts';
-import { stackSpans } from './stack-spans.ts';
 import classes from './requests.module.css';
 
 /** Bars that take more of the width than this, in per cent, have the words below them instead of beside them. */
@@ -19,8 +18,8 @@ export function PhaseBar({ row, scaleMs }: { readonly row: RequestRow; readonly 
   return (
     <span className={classes.phaseCell}>
       <span className={classes.phaseTrack} data-raised={(failure !== undefined && isLong) || undefined} title={phaseWords(row.phases)}>
-        {stackSpans(row.phases).map(({ span, level, levels }) => (
-          <Segment key={`${span.phase}${span.startMs}`} span={span} left={percent(span.startMs)} right={percent(span.endMs)} level={level} levels={levels} />
+        {row.phases.map((span) => (
+          <Segment key={`${span.phase}${span.startMs}`} span={span} left={percent(span.startMs)} right={percent(span.endMs)} />
         ))}
         {isBeyond && (
           <span className={classes.beyond} title={`Goes on to ${formatDuration(endMs)}, beyond the scale`}>
@@ -43,21 +42,12 @@ export function PhaseBar({ row, scaleMs }: { readonly row: RequestRow; readonly 
   );
 }
 
-interface SegmentProps {
-  readonly span: PhaseSpan;
-  readonly left: number;
-  readonly right: number;
-  readonly level: number;
-  readonly levels: number;
-}
-
-function Segment({ span, left, right, level, levels }: SegmentProps): ReactElement {
+function Segment({ span, left, right }: { readonly span: PhaseSpan; readonly left: number; readonly right: number }): ReactElement {
   const color = PHASE_COLOR[span.phase];
   const isHatched = !span.isExact || span.phase === 'unattributed';
   return (
     <span
       className={isHatched ? `${classes.segment} ${classes.hatched}` : classes.segment}
-      data-level={levels > 1 ? level : undefined}
       style={{ left: `${left}%`, width: `${Math.max(right - left, 0)}%`, ...(isHatched ? { '--hatch': color } : { background: color }) }}
     />
   );

@@ -34,7 +34,7 @@ export function requestColumns(scaleMs: number): readonly Column<RequestRow>[] {
         </span>
       ),
     },
-    { id: 'route', header: 'route', width: 148, grow: 0.25, title: 'Instances of the legs, in order', cell: (row) => <Route row={row} /> },
+    { id: 'route', header: 'route', width: 176, grow: 0.5, title: 'Instances of the legs, in order', cell: (row) => <Route row={row} /> },
     { id: 'model', header: 'model', width: 130, grow: 0.6, priority: 6, title: 'Model the client asked for', cell: (row) => <span className={classes.dim} title={row.model}>{row.model ?? '—'}</span> },
     { id: 'prompt', header: 'prompt', width: 56, align: 'end', title: 'Prompt tokens, as reported', cell: (row) => <Num value={row.promptTokens} format={formatInteger} /> },
     { id: 'cached', header: 'cached', width: 54, align: 'end', priority: 2, title: 'Share of the prompt that prefill found in its cache, as the prefill leg reported', cell: (row) => <Cached row={row} /> },

@@ -84,6 +84,8 @@ describe('chat', () => {
     [{ truncate_prompt_tokens: 100 }, {}, 'conversation_not_comparable'],
     [{ continue_final_message: true }, {}, 'conversation_not_comparable'],
     [{ include_reasoning: false }, {}, 'reasoning_stripped'],
+    [{ chat_template_kwargs: { enable_thinking: false } }, {}, 'reasoning_stripped'],
+    [{ chat_template_kwargs: { thinking: false } }, {}, 'reasoning_stripped'],
     [{}, { hasReasoning: true }, 'reasoning_stripped'],
     [{}, { otherMembers: ['tool_calls'] }, 'tool_calls_rerendered'],
     [{}, { otherMembers: ['audio'] }, 'conversation_unknown_answer'],

@@ -1,5 +1,6 @@
 /** Which conversation a request belongs to, and the request as engines may see it. */
-import { cut, type ClientRequest } from '../../client-request.ts';
+import { cut } from '../../../cut-text.ts';
+import type { ClientRequest } from '../../client-request.ts';
 import type { FieldEdits } from '../../prefill-body.ts';
 import { ProxyError } from '../../proxy-error.ts';
 import { unchanged, type PullRequest } from '../nixl-pull.ts';

@@ -1,9 +1,8 @@
 /** The multi-turn protocol's state as the Instances view shows it. */
-import type { ConnectorStatus, StatusCell, StatusTable } from '#shared/protocol.ts';
-import { cut } from '../../client-request.ts';
+import { MAX_STATUS_ROWS, type ConnectorStatus, type StatusCell, type StatusTable } from '#shared/protocol.ts';
+import { cut } from '../../../cut-text.ts';
+import { instanceCell } from '../instance-cell.ts';
 import type { ConversationCache, ConversationRow } from './conversation-cache.ts';
-
-const MAX_ROWS = 200;
 
 /** What was seen besides the cache. */
 export interface TurnCounts {
@@ -78,7 +77,7 @@ function table(cache: ConversationCache): StatusTable {
       { title: 'Last outcome' },
     ],
     total: cache.size,
-    rows: cache.rows(MAX_ROWS).map(rowOf),
+    rows: cache.rows(MAX_STATUS_ROWS).map(rowOf),
     capacity: cache.capacity,
     evicted: cache.counts.evicted,
     expired: cache.counts.expired,
@@ -88,7 +87,7 @@ function table(cache: ConversationCache): StatusTable {
 function rowOf({ id, last, turns, tokens, ageMs, expiresInMs, outcome }: ConversationRow): readonly StatusCell[] {
   return [
     cut(id, 64),
-    last === undefined ? null : { instance: last.instance.id, name: last.instance.name },
+    last === undefined ? null : instanceCell(last.instance),
     turns,
     tokens ?? null,
     Math.round(ageMs / 1000),

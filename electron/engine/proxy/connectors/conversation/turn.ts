@@ -141,8 +141,17 @@ function obstacleOf({ json }: ClientRequest, prompt: SentTurn['prompt']): Refusa
   if (json['continue_final_message'] === true || json['add_generation_prompt'] === false) return notComparable('the answer continued the last message instead of being one');
   if (json['echo'] === true) return notComparable('echo puts the prompt into the answer');
   if ((json['prompt_embeds'] ?? undefined) !== undefined) return notComparable('prompt_embeds are no text');
+  if (isThinkingOff(json['chat_template_kwargs'])) {
+    const why = 'with thinking turned off, templates of thinking models begin the answer with an empty thought, which they leave out of the next prompt, while the decode instance holds its tokens';
+    return { code: 'reasoning_stripped', why };
+  }
   if (json['include_reasoning'] === false) return { code: 'reasoning_stripped', why: 'include_reasoning=false hides tokens that the decode instance holds' };
   return undefined;
+}
+
+function isThinkingOff(template: unknown): boolean {
+  const kwargs = asJsonObject(template);
+  return kwargs?.['enable_thinking'] === false || kwargs?.['thinking'] === false;
 }
 
 /** Text that stands for other tokens than those the model wrote, once it is part of a prompt. */

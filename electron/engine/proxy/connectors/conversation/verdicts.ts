@@ -1,7 +1,7 @@
 /** What the multi-turn protocol has to say about a request. */
 import type { Verdict } from '#shared/findings.ts';
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import type { ProxyError } from '../../proxy-error.ts';
 import type { Refusal } from './turn.ts';
 
@@ -31,7 +31,7 @@ const REFUSALS: Readonly<Record<Refusal['code'], Words>> = {
   reasoning_stripped: {
     severity: 'warning',
     title: 'Reasoning of the last answer is not part of the next prompt',
-    nextStep: 'Answers with reasoning cannot be reused. Turn thinking off for such conversations, or send no conversation id: each turn pins memory of the decode instance for nothing.',
+    nextStep: 'Turns of thinking models cannot be reused, with thinking turned off neither. Send no conversation id with them: each turn pins memory of the decode instance for nothing.',
   },
   tool_calls_rerendered: {
     severity: 'info',

@@ -90,7 +90,7 @@ export class BootstrapBook {
     if (entry === undefined || this.#seen.get(instance) === now) return;
     this.#seen.set(instance, now);
     if (instance.state === 'down') entry.forget();
-    else void entry.ask();
+    else entry.doubt();
   }
 }
 

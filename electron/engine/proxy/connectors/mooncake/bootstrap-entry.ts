@@ -83,6 +83,7 @@ export class BootstrapEntry {
 
   /** Asks now, or as soon as the distance allows; resolves when the answer to a question begun after this call is in. */
   ask(): Promise<void> {
+    if (this.#stop.signal.aborted) return Promise.resolve();
     if (this.#asking !== undefined) {
       this.#isWantedAgain = true;
       return this.#asking;
@@ -97,7 +98,7 @@ export class BootstrapEntry {
     return this.#asking;
   }
 
-  /** A leg failed with what this entry told: the next ones wait for a new answer. */
+  /** A leg failed with what this entry told, or the instance may have restarted: the next legs wait for a new answer. */
   doubt(): void {
     this.#isDoubted = true;
     void this.ask();

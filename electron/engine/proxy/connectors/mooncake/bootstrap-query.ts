@@ -5,6 +5,7 @@
 import type { Dispatcher } from 'undici';
 import { z } from 'zod';
 import { PdscopeError } from '#shared/errors.ts';
+import { MAX_RANKS } from '#shared/instance.ts';
 import { describeConnectError } from '../../../fleet/connect-error.ts';
 import { httpGet } from '../../../fleet/http-get.ts';
 
@@ -23,7 +24,6 @@ export type BootstrapAnswer =
   | { readonly problem: string; /** Nothing listens there: the process that ran it is gone. */ readonly isGone: boolean };
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-const MAX_RANKS = 1024;
 
 const TableSchema = z.record(
   z.string().regex(/^\d{1,6}$/),

@@ -1,5 +1,6 @@
 /** The Mooncake connector's state for people. */
-import type { ConnectorStatus, StatusCell } from '#shared/protocol.ts';
+import { MAX_STATUS_ROWS, type ConnectorStatus, type StatusCell } from '#shared/protocol.ts';
+import { instanceCell } from '../instance-cell.ts';
 import type { BootstrapEntry } from './bootstrap-entry.ts';
 
 export interface MooncakeCounts {
@@ -9,8 +10,6 @@ export interface MooncakeCounts {
   readonly keptNoKv: number;
   readonly staleEngineIds: number;
 }
-
-const MAX_ROWS = 200;
 
 export function mooncakeStatus(entries: readonly BootstrapEntry[], counts: MooncakeCounts): ConnectorStatus {
   const rows = entries.flatMap(rowsOf);
@@ -34,7 +33,7 @@ export function mooncakeStatus(entries: readonly BootstrapEntry[], counts: Moonc
           { title: 'Instance' }, { title: 'Bootstrap server' }, { title: 'Rank' }, { title: 'Engine id' }, { title: 'Workers (TP x PP)' },
           { title: 'Complete' }, { title: 'Asked' }, { title: 'Problem' },
         ],
-        rows: rows.slice(0, MAX_ROWS),
+        rows: rows.slice(0, MAX_STATUS_ROWS),
         total: rows.length,
       },
     ],
@@ -43,7 +42,7 @@ export function mooncakeStatus(entries: readonly BootstrapEntry[], counts: Moonc
 
 function rowsOf(entry: BootstrapEntry): (readonly StatusCell[])[] {
   const { instance, address, ranks, isComplete, askedAtUnixMs, problem } = entry;
-  const name = { instance: instance.id, name: instance.name };
+  const name = instanceCell(instance);
   const tail = [isComplete, askedAtUnixMs === undefined ? null : { atUnixMs: askedAtUnixMs }, problem ?? null];
   if (ranks.length === 0) return [[name, address, null, null, null, ...tail]];
   return ranks.map(({ rank, engineId, tp, pp }) => [name, address, rank, engineId, `${tp} x ${pp}`, ...tail]);

@@ -19,7 +19,7 @@ export function prefillKeptNoKv(instance: Instance, finishReason: string): Verdi
 /** vLLM gives a new engine id with every start; decode would wait 480 s for the old one (VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT). */
 export function staleEngineId(instance: Instance, old: string, now: string | undefined): Verdict {
   return {
-    code: 'stale_engine_id',
+    code: 'prefill_restarted',
     severity: 'warning',
     title: 'Prefill restarted while decode waited for its KV',
     message: `Decode was told engine ${old}; ${instance.name} is now ${now ?? 'not registered at its bootstrap server'}. The pair was cancelled instead of waiting for the engine's timeout.`,

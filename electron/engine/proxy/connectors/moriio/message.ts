@@ -10,9 +10,10 @@
 import { isIPv6 } from 'node:net';
 import { Decoder } from '@msgpack/msgpack';
 import { errorMessage } from '#shared/errors.ts';
+import { MAX_RANKS } from '#shared/instance.ts';
+import { cut } from '../../../cut-text.ts';
 import { parseAddress } from '../../../fleet/parse-address.ts';
 import { checkMsgpack, type GuardLimits } from '../../../kv-events/msgpack-guard.ts';
-import { cut } from '../../client-request.ts';
 
 export type TransferMode = 'READ' | 'WRITE';
 /** v1: 2026-01-09 to 2026-04-22. v1b: 2026-04-22, one day. v2: since 2026-04-23. */
@@ -46,7 +47,6 @@ export type MoriioMessage =
 
 /** Real ones have 60 to 200 bytes. */
 export const MAX_PAYLOAD_BYTES = 4096;
-const MAX_DP_SIZE = 1024;
 const MAX_TP_SIZE = 1024;
 const GUARD: GuardLimits = { maxDepth: 4, maxNodes: 256 };
 const MAX_PROBLEM_LENGTH = 240;
@@ -136,7 +136,7 @@ function readZmqAddress(text: string): Pick<MoriioRegistration, 'host' | 'handsh
 function readSizes(fields: Fields): Pick<MoriioRegistration, 'dpSize' | 'tpSize' | 'mode'> {
   const mode = readText(fields, 'transfer_mode').toUpperCase();
   if (mode !== 'READ' && mode !== 'WRITE') throw new Malformed(`transfer_mode is ${show(fields['transfer_mode'])}, neither READ nor WRITE`);
-  return { dpSize: readCount(fields, 'dp_size', MAX_DP_SIZE), tpSize: readCount(fields, 'tp_size', MAX_TP_SIZE), mode };
+  return { dpSize: readCount(fields, 'dp_size', MAX_RANKS), tpSize: readCount(fields, 'tp_size', MAX_TP_SIZE), mode };
 }
 
 function readRole(value: unknown, field: string): 'prefill' | 'decode' {

@@ -4,13 +4,13 @@
  */
 import type { Instance } from '../../../fleet/instance.ts';
 import { chooseRank } from '../../../fleet/ranks.ts';
+import { RANK_HEADER } from '../../headers.ts';
 import { ProxyError } from '../../proxy-error.ts';
+import { clientRank } from '../client-rank.ts';
 import type { LegContext, LegTarget } from '../connector.ts';
 import type { MoriioRegistration } from './message.ts';
 import { newIdEnd, newTransferId, pairRequestId } from './params.ts';
 import type { Registry } from './registry.ts';
-
-const RANK_HEADER = 'x-data-parallel-rank';
 
 export interface Side {
   readonly target: LegTarget;
@@ -44,7 +44,7 @@ export function choosePair(context: LegContext, registry: Registry): Pair {
 /** A client's own rank is meant for prefill, where it decides about prefix cache hits. */
 function choosePrefill(context: LegContext, registry: Registry): Side {
   const target = context.choose('prefill');
-  const wanted = wantedRank(context);
+  const wanted = clientRank(context.request);
   if (wanted === undefined) return side(pinned(target, context), registry);
   return side({ ...target, rank: wanted }, registry);
 }
@@ -52,7 +52,7 @@ function choosePrefill(context: LegContext, registry: Registry): Side {
 /** Decode keeps a rank of its own: prefill's may not exist there, which the engine refuses with 400. */
 function chooseDecode(context: LegContext, registry: Registry): Side {
   const target = context.choose('decode');
-  const wanted = wantedRank(context);
+  const wanted = clientRank(context.request);
   if (wanted !== undefined && wanted < target.instance.dpSize) return side({ ...target, rank: wanted }, registry);
   return side(pinned(target, context), registry);
 }
@@ -61,12 +61,6 @@ function chooseDecode(context: LegContext, registry: Registry): Side {
 function pinned(target: LegTarget, { request }: LegContext): LegTarget {
   if (request.headers[RANK_HEADER] === undefined) return target;
   return { ...target, rank: chooseRank(target.instance) ?? 0 };
-}
-
-/** The client's rank; texts that are no number are ignored, as the engine does. */
-function wantedRank({ request }: LegContext): number | undefined {
-  const header = request.headers[RANK_HEADER];
-  return typeof header === 'string' && /^\d{1,6}$/.test(header) ? Number(header) : undefined;
 }
 
 function side(target: LegTarget, registry: Registry): Side {

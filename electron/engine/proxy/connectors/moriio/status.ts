@@ -1,12 +1,15 @@
 /** What the MoRIIO connector shows of itself: registrations, what it refused, the transfer mode, and what to do. */
-import type { ConnectorStatus, StatusCell, StatusTable } from '#shared/protocol.ts';
+import { MAX_STATUS_ROWS, type ConnectorStatus, type StatusCell, type StatusTable } from '#shared/protocol.ts';
 import type { Instance } from '../../../fleet/instance.ts';
+import { instanceCell } from '../instance-cell.ts';
 import { MAX_REFUSALS, type Refusals } from './refusals.ts';
 import { MAX_ENTRIES, MISSED_PINGS, missedPings, type Entry, type Registry } from './registry.ts';
 
 export interface MoriioCounts {
   readonly registrations: number;
   readonly hellos: number;
+  /** Registrations that name hosts outside the allowed ones. */
+  readonly notAllowed: number;
   readonly p2pNccl: number;
   readonly malformed: number;
 }
@@ -24,7 +27,6 @@ export interface StatusInput {
   readonly nowMs: number;
 }
 
-const MAX_ROWS = 200;
 const NAMES_SHOWN = 5;
 
 type Notice = ConnectorStatus['notices'][number];
@@ -41,6 +43,7 @@ export function moriioStatus(input: StatusInput): ConnectorStatus {
       { title: 'Transfer mode', value: describeMode(registry) },
       { title: 'Registrations received', value: counts.registrations },
       { title: 'HELLO messages', value: counts.hellos },
+      { title: 'Refused: hosts not allowed', value: counts.notAllowed },
       { title: 'Refused: P2P-NCCL heartbeats', value: counts.p2pNccl },
       { title: 'Refused: malformed messages', value: counts.malformed },
     ],
@@ -86,6 +89,9 @@ function notices({ endpoint, port, registry, counts, instances, nowMs }: StatusI
   if (schemas.size > 1) {
     found.push({ severity: 'warning', message: 'Engines from before and since 2026-04-23 have registered: use one vLLM version, transfers between them are not promised.' });
   }
+  if (counts.notAllowed > 0) {
+    found.push({ severity: 'warning', message: `${counts.notAllowed} registrations name hosts that --moriio-allow leaves out. See the table of refused messages.` });
+  }
   if (counts.p2pNccl > 0) {
     found.push({ severity: 'error', message: `${counts.p2pNccl} heartbeats of P2P-NCCL engines were refused: that is another protocol. See the table of refused messages.` });
   }
@@ -123,7 +129,7 @@ function registrationTable({ registry, nowMs }: StatusInput): StatusTable {
     ],
     rows: entries
       .toSorted((one, other) => other.lastAtUnixMs - one.lastAtUnixMs)
-      .slice(0, MAX_ROWS)
+      .slice(0, MAX_STATUS_ROWS)
       .map((entry) => registrationRow(entry, registry, nowMs)),
     total: entries.length,
     capacity: MAX_ENTRIES,
@@ -137,7 +143,7 @@ function registrationRow(entry: Entry, registry: Registry, nowMs: number): reado
   const { role, schema, zmqAddress, dpSize, tpSize, mode, origin } = registration;
   const missed = missedPings(entry, nowMs);
   return [
-    instance === undefined ? origin : { instance: instance.id, name: instance.name },
+    instance === undefined ? origin : instanceCell(instance),
     role,
     schema,
     zmqAddress,
@@ -163,7 +169,7 @@ function refusalTable(refusals: Refusals): StatusTable {
   return {
     id: 'refused',
     title: 'Refused messages',
-    summary: 'One row per kind of message that was no registration, the latest first.',
+    summary: 'One row per kind of message that was refused, the latest first.',
     columns: [{ title: 'What' }, { title: 'Reason' }, { title: 'Count' }, { title: 'Last' }],
     rows: refusals.list().map(({ what, reason, count, lastAtUnixMs }) => [what, reason, count, { atUnixMs: lastAtUnixMs }]),
     total: refusals.size,

@@ -46,6 +46,16 @@ export function instanceLeft(instance: Instance, reason: string): Verdict {
   };
 }
 
+export function notAllowed(origin: string, host: string): Verdict {
+  return {
+    code: 'moriio_not_allowed',
+    severity: 'warning',
+    title: 'An engine outside the allowed hosts registers',
+    message: `${origin} registers, but ${host} is not among the hosts that may: it was ignored.`,
+    nextStep: 'If it is one of yours, add its address or network to --moriio-allow. If not, find out who reaches the registration port.',
+  };
+}
+
 export function p2pNccl(httpAddress: string): Verdict {
   return {
     code: 'p2p_nccl_engine',

@@ -74,11 +74,6 @@ export function renderHead({ engineId, host, port, tpSize, ppSize, transferMode 
   return `${JSON.stringify(object).slice(0, -1)},"remote_request_id":`;
 }
 
-/** Engine processes append `_dp<rank>` (vllm/v1/engine/core.py); the API server's view is without it. */
-export function withoutRank(engineId: string): string {
-  return engineId.replace(/_dp\d+$/, '');
-}
-
 /**
  * A pull engine that is told to fetch without block ids dies (assert num_external_tokens == 0, vllm/v1/core/sched), so the
  * engine must be known to push: it says so, or names pp_size as only push answers do, or /server_info names its connector.

@@ -7,7 +7,8 @@
  */
 import type { Instance } from '../../../fleet/instance.ts';
 import type { FleetRoster } from '../../../fleet/ports.ts';
-import { isSamePlace, renderHead, withoutRank, type Coordinates } from './coordinates.ts';
+import { withoutRank } from '../../../fleet/ranks.ts';
+import { isSamePlace, renderHead, type Coordinates } from './coordinates.ts';
 
 export interface SlotsOptions {
   readonly fleet: FleetRoster;
@@ -82,6 +83,10 @@ export class Slots {
     if (known !== undefined && isSamePlace(known, found)) return false;
     // Two ranks of one engine under one slot: whoever comes next may be answered by either.
     if (known !== undefined && known.engineId !== found.engineId && withoutRank(known.engineId) === withoutRank(found.engineId)) slot.isUnsteady = true;
+    for (const other of this.#slots.values()) {
+      // All ranks of an instance live and die together.
+      if (other.instance === slot.instance && other !== slot && contradicts(withoutRank(found.engineId), other.coordinates)) this.#forget(other, `another rank answers as engine ${found.engineId}`);
+    }
     slot.coordinates = found;
     slot.head = renderHead(found);
     slot.learnedAtUnixMs = Date.now();
@@ -90,8 +95,15 @@ export class Slots {
     return known !== undefined;
   }
 
-  /** The next request of the slot learns them again. */
-  forget(slot: Slot, why: string): void {
+  /**
+   * A try with the slot's coordinates failed, perhaps because the engine behind all ranks of the instance is another one by
+   * now. The next request of each learns them again.
+   */
+  forget({ instance }: Slot, why: string): void {
+    for (const slot of this.#slots.values()) if (slot.instance === instance) this.#forget(slot, why);
+  }
+
+  #forget(slot: Slot, why: string): void {
     if (slot.coordinates === undefined) return;
     slot.coordinates = undefined;
     slot.lost = why;
@@ -119,9 +131,9 @@ export class Slots {
     for (const slot of this.#slots.values()) {
       if (slot.instance !== instance) continue;
       if (hasOtherRanks) slot.isUnsteady = false;
-      if (loss !== undefined) this.forget(slot, loss);
-      else if (hasOtherRanks) this.forget(slot, 'the number of ranks changed');
-      else if (before.engineId !== now.engineId && contradicts(now.engineId, slot.coordinates)) this.forget(slot, `/server_info says ${now.engineId}`);
+      if (loss !== undefined) this.#forget(slot, loss);
+      else if (hasOtherRanks) this.#forget(slot, 'the number of ranks changed');
+      else if (before.engineId !== now.engineId && contradicts(now.engineId, slot.coordinates)) this.#forget(slot, `/server_info says ${now.engineId}`);
     }
     if (loss !== undefined) this.#options.onLost(instance, loss);
   }

@@ -1,7 +1,8 @@
 /** The NIXL push connector's state for people. */
-import type { ConnectorStatus, StatusCell } from '#shared/protocol.ts';
+import { MAX_STATUS_ROWS, type ConnectorStatus, type StatusCell } from '#shared/protocol.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { withoutRank } from './coordinates.ts';
+import { withoutRank } from '../../../fleet/ranks.ts';
+import { instanceCell } from '../instance-cell.ts';
 import type { Slot, Slots } from './slots.ts';
 
 export interface PushCounts {
@@ -12,7 +13,6 @@ export interface PushCounts {
   readonly waiting: number;
 }
 
-const MAX_ROWS = 200;
 const PULL_CONNECTORS: ReadonlySet<string | undefined> = new Set(['NixlConnector', 'NixlPullConnector']);
 
 export function pushStatus(slots: Slots, counts: PushCounts, instances: readonly Instance[]): ConnectorStatus {
@@ -38,7 +38,7 @@ export function pushStatus(slots: Slots, counts: PushCounts, instances: readonly
           { title: 'Instance' }, { title: 'Rank' }, { title: 'Engine id' }, { title: 'Side channel' }, { title: 'TP' }, { title: 'PP' },
           { title: 'Learned' }, { title: 'Used' }, { title: '/server_info' }, { title: 'Last forgotten because' },
         ],
-        rows: known.slice(0, MAX_ROWS).map(rowOf),
+        rows: known.slice(0, MAX_STATUS_ROWS).map(rowOf),
         total: known.length,
         capacity: slots.capacity,
         evicted: slots.evicted,
@@ -48,7 +48,7 @@ export function pushStatus(slots: Slots, counts: PushCounts, instances: readonly
 }
 
 function rowOf({ instance, rank, coordinates, learnedAtUnixMs, used, lost }: Slot): readonly StatusCell[] {
-  const name = { instance: instance.id, name: instance.name };
+  const name = instanceCell(instance);
   if (coordinates === undefined) return [name, rank ?? null, null, null, null, null, null, null, null, lost ?? null];
   const { engineId, host, port, tpSize, ppSize } = coordinates;
   return [name, rank ?? null, engineId, `${host}:${port}`, tpSize, ppSize, { atUnixMs: learnedAtUnixMs }, used, confirmation(instance, engineId), lost ?? null];

@@ -2,6 +2,7 @@
  * Stream chunks of chat and completion answers, made from text (vllm/entrypoints/openai/{chat_completion,completion}/protocol.py).
  */
 import type { Api } from '#shared/vocabulary.ts';
+import { dataEvent } from '../../sse-text.ts';
 
 export interface ChunkText {
   readonly index: number;
@@ -34,21 +35,21 @@ export class ChunkWriter {
     this.#isChat = api === 'chat';
     const object = this.#isChat ? 'chat.completion.chunk' : 'text_completion';
     const fields = JSON.stringify({ id: answerId(api, requestId), object, created: createdAtUnixS, model: model ?? null });
-    this.#head = `data: ${fields.slice(0, -1)},"choices":[`;
+    this.#head = `${fields.slice(0, -1)},"choices":[`;
   }
 
   /** Events of one piece of text: the role first, as its own event. */
   text(chunk: ChunkText): { readonly events: string; readonly count: number } {
     const usage = chunk.usage === undefined ? '' : `,"usage":${chunk.usage}`;
-    const own = `${this.#head}${this.#isChat ? this.#chatChoice(chunk) : this.#completionChoice(chunk)}]${usage}}\n\n`;
+    const own = dataEvent(`${this.#head}${this.#isChat ? this.#chatChoice(chunk) : this.#completionChoice(chunk)}]${usage}}`);
     if (!this.#isChat || !chunk.isFirst) return { events: own, count: 1 };
-    const role = `${this.#head}{"index":${chunk.index},"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
+    const role = dataEvent(`${this.#head}{"index":${chunk.index},"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]${usage}}`);
     return { events: role + own, count: 2 };
   }
 
   /** The event without choices that ends a stream with `include_usage`. @param usage JSON text. */
   usage(usage: string): string {
-    return `${this.#head}],"usage":${usage}}\n\n`;
+    return dataEvent(`${this.#head}],"usage":${usage}}`);
   }
 
   #chatChoice({ index, text, finishReason, stopReason }: ChunkText): string {

@@ -42,7 +42,8 @@ function asksForReasoning(json: Json): boolean {
   return template?.['enable_thinking'] === true || template?.['thinking'] === true;
 }
 
-const FLAG = 'vLLM needs VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1 for them in recent versions; its Rust frontend has no render route at all';
+/** vllm pull requests 54579 and 55176: on by default up to 0.29, then behind the variable for a while, then behind the flag. */
+const FLAG = 'vLLM after 0.29 needs --enable-scale-out for them (builds of early September 2026: VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1); its Rust frontend has no render route at all';
 
 /** A route that the engine does not have (vLLM says so in these words, others say nothing); a missing model has a message of its own. */
 export function isMissingRoute(error: unknown): error is ProxyError {
@@ -68,7 +69,7 @@ export function missingRouteVerdict(error: ProxyError): Verdict {
     severity: 'error',
     title: 'The engine has no render or generate routes',
     message: error.message,
-    nextStep: `Start the instance with VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1 (vLLM with /v1/chat/completions/render, derender and /inference/v1/generate), or choose the nixl connector.`,
+    nextStep: 'Start the instance with --enable-scale-out (vLLM with /v1/chat/completions/render, derender and /inference/v1/generate), or choose the nixl connector.',
     ...(error.instance !== undefined && { instance: error.instance.id }),
   };
 }

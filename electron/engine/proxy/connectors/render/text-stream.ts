@@ -5,10 +5,10 @@
  * ends, well or not; tokens that wait for text are bounded by holding the decode leg back.
  */
 import { asJsonObject } from '../../client-request.ts';
-import type { RawHeaders } from '../../headers.ts';
-import { headersWithoutBody } from '../../buffered-answer.ts';
+import { headersWithoutBody, type RawHeaders } from '../../headers.ts';
 import { jsonKey, lastValueOf } from '../../json-members.ts';
 import { ProxyError } from '../../proxy-error.ts';
+import { DONE_EVENT, EVENT_STREAM, dataEvent } from '../../sse-text.ts';
 import type { Answer, AnswerSink } from '../connector.ts';
 import { ChoiceText } from './choice-text.ts';
 import type { ChunkWriter } from './chunk-writer.ts';
@@ -18,7 +18,6 @@ import type { StopRules } from './stop-text.ts';
 
 /** Beyond this the decode leg is held back until calls have caught up. */
 const MAX_WAITING_TOKENS = 1024;
-const DONE = 'data: [DONE]\n\n';
 const USAGE = jsonKey('usage');
 
 export interface TextStreamOptions {
@@ -53,7 +52,7 @@ export class TextStream implements Answer, AnswerSink {
 
   constructor(options: TextStreamOptions) {
     this.#options = options;
-    this.rawHeaders = [...headersWithoutBody(options.tokens.rawHeaders), 'Content-Type', 'text/event-stream; charset=utf-8'];
+    this.rawHeaders = [...headersWithoutBody(options.tokens.rawHeaders), ...EVENT_STREAM];
   }
 
   pipe(sink: AnswerSink): void {
@@ -109,7 +108,7 @@ export class TextStream implements Answer, AnswerSink {
       return;
     }
     if (event['error'] !== undefined && event['error'] !== null) {
-      this.#errorEvent = `data: ${payload}\n\n`;
+      this.#errorEvent = dataEvent(payload);
       return;
     }
     const choices: readonly unknown[] = Array.isArray(event['choices']) ? event['choices'] : [];
@@ -192,7 +191,7 @@ export class TextStream implements Answer, AnswerSink {
     }
     const usage = this.#finalUsage === undefined ? '' : this.#options.writer.usage(this.#finalUsage);
     const error = this.#errorEvent ?? '';
-    const rest = usage + error + (this.#isDone ? DONE : '');
+    const rest = usage + error + (this.#isDone ? DONE_EVENT : '');
     const count = Number(usage !== '') + Number(error !== '') + Number(this.#isDone);
     if (rest !== '') this.#sink?.data(Buffer.from(rest), count);
     this.#sink?.end();

@@ -1,15 +1,12 @@
 /** Addresses that mean something else on another machine. */
+import { cut } from '../../../cut-text.ts';
+import { kindOfHost } from '../../../fleet/host-kind.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import { checks, type Effect, type Rule } from '../rule.ts';
 import { hostOf } from './common.ts';
 
-const UNSPECIFIED = new Set(['', '0.0.0.0', '::', '[::]', '*']);
-
-/** `localhost`, 127.0.0.0/8, ::1, and what stands for no address at all. */
-export function isLocalOnly(host: string): boolean {
-  if (UNSPECIFIED.has(host) || host === 'localhost' || host === '::1' || host === '[::1]') return true;
-  return host.startsWith('127.') && /^127(?:\.\d{1,3}){3}$/.test(host);
+function isLocalOnly(host: string): boolean {
+  return kindOfHost(host) !== 'real';
 }
 
 /** Whether two instances are on machines of their own, as far as their addresses say. */

@@ -1,10 +1,9 @@
 /** Rules that hold for every protocol that hands KV over, and for the ones that do not. */
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
+import { rankOfEngine, withoutRank } from '../../../fleet/ranks.ts';
+import { RANK_HEADER } from '../../headers.ts';
 import { blockSizeOf, checks, pulls, type Rule, type Subject } from '../rule.ts';
-import { rankOfEngine, withoutRank } from '../engine-book.ts';
-
-const RANK_HEADER = 'x-data-parallel-rank';
 
 /** vllm/entrypoints/openai/generate/base/serving.py: a rank out of range is refused with 400. */
 const rankOutOfRange = checks(
@@ -153,7 +152,7 @@ const plainWithoutParams = checks(
   },
 );
 
-export function kvRoleOf({ leg, params }: Subject): string | undefined {
+function kvRoleOf({ leg, params }: Subject): string | undefined {
   if (params === undefined) return undefined;
   const role = leg.instance.transfer?.kvRole;
   if (role === 'kv_producer' && pulls(params)) return `${leg.instance.name} is a kv_producer and gets do_remote_prefill.`;

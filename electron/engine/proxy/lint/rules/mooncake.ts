@@ -3,8 +3,8 @@
  * id. vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py. The prefill answer carries nothing,
  * so whatever is wrong shows as a decode leg that waits for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s).
  */
-import { rankOfEngine } from '../engine-book.ts';
-import { cut } from '../../client-request.ts';
+import { cut } from '../../../cut-text.ts';
+import { rankOfEngine } from '../../../fleet/ranks.ts';
 import { checks, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostOfUrl, hostReachable } from './addresses.ts';
 import {

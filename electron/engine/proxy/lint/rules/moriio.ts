@@ -3,7 +3,7 @@
  * remote_host and ports in the parameters; since 2026-08-04 (f427612) the request id wins.
  * vllm/distributed/kv_transfer/kv_connector/v1/moriio/moriio_common.py and moriio_connector.py.
  */
-import { cut } from '../../client-request.ts';
+import { cut } from '../../../cut-text.ts';
 import { checks, type Contract, type Subject } from '../rule.ts';
 import { DECODED, decodeNotTold, EVERY_LEG, kvConnectorIs, kvRole, PAIR, PREFILL_BODY, prefillNotTold } from './common.ts';
 import { mayEndByStop, transferIdsDiffer, transferReused } from './mooncake.ts';

@@ -2,8 +2,8 @@
  * NIXL pull (NixlConnector, NixlPullConnector), also with blocks kept on decode instances for a conversation's next turn.
  * vllm/distributed/kv_transfer/kv_connector/v1/nixl/pull_scheduler.py and base_scheduler.py.
  */
+import { cut } from '../../../cut-text.ts';
 import type { Instance } from '../../../fleet/instance.ts';
-import { cut } from '../../client-request.ts';
 import { blockSizeOf, checks, extraNumber, forbids, isBefore, pulls, requires, type Contract, type Rule, type Subject } from '../rule.ts';
 import { hostReachable } from './addresses.ts';
 import {
@@ -12,9 +12,13 @@ import {
 
 const COMPLETE_ANSWER = 'Forward the prefill answer whole. If it came like this, check the vLLM version of the prefill instance and what stands between it and pdscope.';
 
+/** Of vLLM, where the engine did not say. */
+const DEFAULT_BLOCK_SIZE = 16;
+
 /**
  * The scheduler counts the prompt as external tokens as soon as do_remote_prefill is set; with no blocks named it comes
- * to `assert num_external_tokens == 0` in update_state_after_alloc, and the engine dies.
+ * to `assert num_external_tokens == 0` in update_state_after_alloc, and the engine dies. Versions of 2025 hand over whole
+ * blocks only and count them alike on both sides: there an empty list is the right answer for a prompt without one.
  */
 const pullWithoutBlocks = checks(
   {
@@ -25,8 +29,10 @@ const pullWithoutBlocks = checks(
     effect: 'kills',
     about: 'giver',
   },
-  ({ params }) => {
+  ({ params, memory: { prefill, prefillPromptTokens } }) => {
     if (params === undefined || !params.isWhole || !pulls(params) || !params.isFalsy('remote_block_ids')) return undefined;
+    const hasNoWholeBlock = prefill !== undefined && prefillPromptTokens !== undefined && prefillPromptTokens < (blockSizeOf(prefill.instance) ?? DEFAULT_BLOCK_SIZE);
+    if (hasNoWholeBlock && params.blocks?.largest === 0) return undefined;
     return `do_remote_prefill is true and remote_block_ids is ${params.raw('remote_block_ids') ?? 'missing'}: an assertion ends the engine.`;
   },
 );
@@ -139,7 +145,7 @@ function remember(leaseMs: (instance: Instance) => number): Rule {
 }
 
 /** kv_lease_duration, seconds; before 2026-05-11 (770e9bd, about 0.22) VLLM_NIXL_ABORT_REQUEST_TIMEOUT of 480 s. */
-export function prefillLeaseMs(instance: Instance): number {
+function prefillLeaseMs(instance: Instance): number {
   return (extraNumber(instance, 'kv_lease_duration') ?? (isBefore(instance, 0, 22) ? 480 : 30)) * 1000;
 }
 

@@ -21,20 +21,14 @@ export function breakdownParts(ttft: TtftBreakdown): readonly BreakdownPart[] {
   return [...parts, rest];
 }
 
-/** `TTFT 1,204 = proxy 7.0 + P queue 59 + … + unattributed 10 ms` */
-export function breakdownSentence(ttft: TtftBreakdown): string {
-  return `TTFT ${formatMs(ttft.totalMs)} = ${breakdownParts(ttft).map((part) => part.text).join(' + ')} ms`;
-}
-
 /** Gauges of each leg's instance when it was sent, in words; legs without any are left out. */
 export function gaugeSentences(detail: RequestDetail): readonly string[] {
   const told = new Set<string>();
   return detail.legs.flatMap((leg) => {
     const gauges = leg.gaugesAtSend;
-    // Dozens of encode legs start at once: what their instance was doing is said once.
-    const subject = `${leg.kind} ${leg.instance}`;
-    if (gauges === undefined || (leg.kind === 'encode' && told.has(subject))) return [];
-    told.add(subject);
+    // What counts is who computed the prompt and the answer; dozens of encode legs say the same of one instance.
+    if (gauges === undefined || leg.kind === 'render' || (leg.kind === 'encode' && told.has(leg.instance))) return [];
+    told.add(leg.instance);
     const parts = [
       `${gauges.inFlight} in flight`,
       gauges.running === undefined ? undefined : `running ${gauges.running}`,

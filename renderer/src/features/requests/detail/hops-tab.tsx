@@ -13,6 +13,7 @@ import { StateMark, type Tone } from '../../../ui/state-mark.tsx';
 import { redactHeaders } from '../export/redact.ts';
 import { requestPath } from '../request-path.ts';
 import { chosenSummary, legsSummary, runsOf, type Run } from './leg-groups.ts';
+import { legWords } from './leg-words.ts';
 import { VerdictList } from './verdict-list.tsx';
 import { placeVerdicts, type PlacedVerdicts } from './verdicts.ts';
 import classes from './detail.module.css';
@@ -92,7 +93,7 @@ function FoldedLegs({ run, placed }: { readonly run: Run<LegView>; readonly plac
 function LegHop({ leg, verdicts }: { readonly leg: LegView; readonly verdicts: readonly Verdict[] }): ReactElement {
   const usage = leg.usage;
   return (
-    <Hop title={`pdscope → ${rankedName(leg.instanceName, leg.rank)}, ${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}`} mark={<RoleMark role={leg.kind} />}>
+    <Hop title={`pdscope → ${rankedName(leg.instanceName, leg.rank)}, ${legWords(leg)}`} mark={<RoleMark role={leg.kind} />}>
       <Facts
         facts={[
           ['url', <code key="url">{leg.url}</code>],

@@ -38,7 +38,7 @@ function Decision({ decision }: { readonly decision: RoutingDecision }): ReactEl
   return (
     <table className={classes.smallTable}>
       <caption>
-        <RoleMark role={decision.kind} /> {decision.kind} leg{decision.attempt > 1 ? `, attempt ${decision.attempt}` : ''}: {decision.policy} chose{' '}
+        <RoleMark role={decision.kind} /> {decision.kind} leg{decision.attempt > 1 && decision.kind !== 'encode' ? `, attempt ${decision.attempt}` : ''}: {decision.policy} chose{' '}
         <b>{chosenName(decision)}</b> at {formatMs(decision.atMs)} ms
       </caption>
       <thead>

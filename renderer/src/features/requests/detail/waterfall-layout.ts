@@ -11,6 +11,7 @@ import { PHASE_LABEL } from '../../../theme/palette.ts';
 import { formatDuration, formatMs } from '../../../ui/format.ts';
 import { rankedName } from '../../../ui/ranked-name.ts';
 import { routeText } from '../route-words.ts';
+import { legWords } from './leg-words.ts';
 
 export interface Bar {
   readonly startMs: number;
@@ -198,7 +199,7 @@ function legLane(leg: LegView, index: number, phases: readonly PhaseSpan[], endM
   return {
     id: `leg-${index}`,
     name: rankedName(leg.instanceName, leg.rank),
-    sub: `${leg.kind} leg${leg.attempt > 1 ? `, attempt ${leg.attempt}` : ''}${isFailed ? ', failed' : ''}`,
+    sub: `${legWords(leg)}${isFailed ? ', failed' : ''}`,
     role: leg.kind,
     isFailed,
     // The inside of a failed leg explains nothing; its end does.

@@ -1,0 +1,4 @@
+import { MODES } from './modes.ts';
+import { describeConformance } from './suite.ts';
+
+describeConformance(MODES['nixl-push-ranks']);
