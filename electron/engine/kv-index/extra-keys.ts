@@ -24,11 +24,6 @@ export class ExtraKeys {
   /** The adapter seen last, whose key most blocks of its events share. */
   #recent: { readonly lora: string; readonly number: number } | undefined;
 
-  /** Distinct keys in use. */
-  get size(): number {
-    return this.#numbers.size;
-  }
-
   /** Memory of the keys, about. */
   get bytes(): number {
     return this.#chars * 2 + this.#numbers.size * 100;

@@ -218,6 +218,6 @@ describe('engines that make no sense', () => {
       const held = new Map(index.blocks(query()).blocks.map((block) => [`${block.medium} ${Number.parseInt(block.hash, 16)}`, block.copies]));
       const isEnough = capacity === 1000;
       expect(isEnough ? { held, unknown: p0.unknownRemovals } : index.size <= capacity).toEqual(isEnough ? { held: copies, unknown } : true);
-    }), { numRuns: 1500 });
+    }), { numRuns: 400 });
   });
 });
