@@ -174,6 +174,25 @@ describe('bounds', () => {
 });
 
 describe('engines that make no sense', () => {
+  it("may name each other's child as a parent: the second is not believed, and counted", () => {
+    const index = newIndex();
+    const p0 = index.open(identity('p0'));
+    p0.apply(stored([1], { parent: 2, tokens: [1, 1] }), at(1));
+    p0.apply(stored([2], { parent: 1, tokens: [2, 2] }), at(2));
+    expect(index.totals()).toMatchObject({ held: 2, nodes: 2, unplacedNodes: 2, conflicts: 1 });
+    checkBooks(index);
+  });
+
+  it('may give a hash another content: it is believed, and counted', () => {
+    const index = newIndex();
+    const p0 = index.open(identity('p0'));
+    p0.apply(stored([1], { tokens: [1, 1] }), at(1));
+    p0.apply(stored([1], { tokens: [2, 2] }), at(2));
+    expect(index.blocks(query()).blocks).toMatchObject([{ tokens: [2, 2], copies: 2 }]);
+    expect(index.totals()).toMatchObject({ held: 1, nodes: 1, conflicts: 1 });
+    checkBooks(index);
+  });
+
   const HASHES = { min: 1, max: 6 };
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({

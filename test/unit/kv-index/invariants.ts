@@ -26,6 +26,7 @@ export function checkBooks(index: KvIndex): void {
     check(nodes.firstHolding(node) !== 0 || nodes.firstChild(node) !== 0, `node ${node} has no reason to live`);
     check(nodes.isPlaced(node) === (nodes.isKnown(node) && nodes.isPlaced(nodes.parentOf(node))), `node ${node} is placed as its parent is not`);
     check(!nodes.isKnown(node) || nodes.findEqual(nodes.parentOf(node), node, scratch) === node, `node ${node} is not the only child of its content`);
+    check(hasTop(index, node), `node ${node} is its own ancestor`);
     check(children(index, node).length === nodes.childCount(node), `node ${node} miscounts its children`);
     for (const child of children(index, node)) check(nodes.parentOf(child) === node, `node ${child} has another parent`);
     for (let slot = nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
@@ -58,4 +59,12 @@ function children(index: KvIndex, node: number): number[] {
   const found: number[] = [];
   for (let child = nodes.firstChild(node); child !== 0; child = nodes.nextSibling(child)) found.push(child);
   return found;
+}
+
+/** Whether the way up ends. */
+function hasTop(index: KvIndex, start: number): boolean {
+  const { nodes } = index.graph;
+  let node = start;
+  for (let step = 0; step <= nodes.size && node !== ROOT; step += 1) node = nodes.parentOf(node);
+  return node === ROOT;
 }
