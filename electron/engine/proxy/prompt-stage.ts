@@ -71,11 +71,17 @@ async function tokenize(
     tokenizer.succeeded();
     prompt.learn(tokens, 'tokenize');
   } catch (error) {
-    const problem = errorMessage(error).replace(/\.$/, '');
+    const problem = describe(error, instance);
     prompt.problem = `no tokens of the prompt: ${problem}`;
     // Neither a prompt that the engine refuses nor a client that leaves says anything about the route.
     if (error instanceof ProxyError && error.leg === 'render' && (!error.isRequestFault || error.status === 404)) tokenizer.failed(problem);
   }
+}
+
+/** An engine's own message names neither itself nor the route. */
+function describe(error: unknown, { name }: Instance): string {
+  const message = errorMessage(error).replace(/\.$/u, '');
+  return error instanceof ProxyError && error.code === 'upstream_status' ? `${name} answered ${TOKENIZE_PATH} with ${error.status}: ${message}` : message;
 }
 
 /** Undefined when the request has nothing of the kind. */

@@ -20,7 +20,7 @@ import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import type { PromptView } from '../prompt-view.ts';
 import { createLeastInFlight } from './least-in-flight.ts';
-import { candidateAt, type Choice, type Policy } from './policy.ts';
+import { candidateAt, type Policy } from './policy.ts';
 import type { InstancePrefix } from './prefix-lookup.ts';
 
 const LOAD_WEIGHT = 0.5;
@@ -45,12 +45,32 @@ export function createPrefixAware(): Policy {
     choose(candidates, kind, prompt) {
       if (!readsCache(kind)) return balance.choose(candidates, kind);
       const standings = standingsOf(candidates, prompt);
-      if (typeof standings === 'string') return { ...balance.choose(candidates, kind), degraded: `balanced by load: ${standings}` };
-      const choice = best(candidates, standings, { tokens: prompt?.tokens?.length ?? 1, first: turn[kind] });
-      turn[kind] = choice.index + 1;
-      return choice;
+      const isKnown = typeof standings !== 'string';
+      const { index, scores } = best(isKnown ? standings : candidates.map((instance) => ({ held: undefined, legs: legsOf(instance, undefined) })), {
+        tokens: prompt?.tokens?.length ?? 1,
+        first: turn[kind],
+      });
+      turn[kind] = index + 1;
+      const chosen = candidateAt(candidates, index);
+      if (!isKnown) return { chosen, scores: candidates.map(byLoad), degraded: `balanced by load: ${standings}` };
+      const rank = rankOf(standings[index]?.held, chosen);
+      return {
+        chosen,
+        ...(rank !== undefined && { rank }),
+        scores: candidates.map((instance, at) => explained(instance, standings[at]?.held, { score: scores[at] ?? 1, tokens: prompt?.tokens?.length ?? 1 })),
+      };
     },
   };
+}
+
+function byLoad({ id, name, inFlight }: Instance): CandidateScore {
+  return { instance: id, name, score: inFlight, reason: `${inFlight} in flight` };
+}
+
+/** The rank to pin, of an instance that has several and holds something. */
+function rankOf(held: InstancePrefix | undefined, { dpSize }: Instance): number | undefined {
+  if (held?.rank === undefined || held.matchedTokens === 0 || dpSize < 2 || held.rank >= dpSize) return undefined;
+  return held.rank;
 }
 
 function readsCache(kind: LegKind): kind is 'prefill' | 'decode' {
@@ -91,11 +111,11 @@ function legsOf(instance: Instance, held: InstancePrefix | undefined): number {
   return ofRank ?? instance.inFlight / Math.max(1, instance.dpSize);
 }
 
+/** The index with the lowest score; the search begins at `first`, so that equals take turns. */
 function best(
-  candidates: readonly Instance[],
   standings: readonly Standing[],
   { tokens, first }: { readonly tokens: number; readonly first: number },
-): Choice & { readonly index: number } {
+): { readonly index: number; readonly scores: readonly number[] } {
   let fewest = Number.POSITIVE_INFINITY;
   let all = 0;
   for (const { legs } of standings) {
@@ -107,23 +127,15 @@ function best(
     const share = held === undefined ? 0 : (held.confidence * Math.min(held.matchedTokens, tokens)) / tokens;
     return 1 - share + scale * (legs - fewest);
   });
-  let index = first % candidates.length;
-  for (let step = 1; step < candidates.length; step += 1) {
-    const other = (first + step) % candidates.length;
+  let index = first % standings.length;
+  for (let step = 1; step < standings.length; step += 1) {
+    const other = (first + step) % standings.length;
     if ((scores[other] ?? Number.POSITIVE_INFINITY) < (scores[index] ?? Number.POSITIVE_INFINITY)) index = other;
   }
-  const chosen = candidateAt(candidates, index);
-  const rank = standings[index]?.held?.matchedTokens === 0 ? undefined : standings[index]?.held?.rank;
-  return {
-    index,
-    chosen,
-    ...(rank !== undefined && rank < chosen.dpSize && chosen.dpSize > 1 && { rank }),
-    scores: candidates.map((instance, at) => explained(instance, standings[at], { score: scores[at] ?? 1, tokens })),
-  };
+  return { index, scores };
 }
 
-function explained({ id, name, inFlight }: Instance, standing: Standing | undefined, { score, tokens }: { readonly score: number; readonly tokens: number }): CandidateScore {
-  const held = standing?.held;
+function explained({ id, name, inFlight }: Instance, held: InstancePrefix | undefined, { score, tokens }: { readonly score: number; readonly tokens: number }): CandidateScore {
   const rounded = Math.round(score * 1000) / 1000;
   if (held === undefined) return { instance: id, name, score: rounded, reason: `no KV event stream, ${inFlight} in flight` };
   const { matchedTokens, matchedBlocks, confidence, rank } = held;
