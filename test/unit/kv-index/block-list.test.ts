@@ -98,6 +98,19 @@ describe('blocks', () => {
     expect(find('')).toEqual([second.toString('hex')]);
   });
 
+  it('calls a block that came back under another seed by its new name', () => {
+    const index = newIndex();
+    const p0 = index.open(identity('p0'));
+    const [before, after] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+    p0.apply(stored([before]), at(1));
+    p0.restart(2);
+    p0.apply(stored([after]), at(3));
+    expect(index.blocks(query()).blocks).toMatchObject([{ hash: after.toString('hex'), stores: 2 }]);
+    expect(index.graph.holdings.size).toBe(1);
+    p0.apply(removed([before]), at(4));
+    expect([p0.unknownRemovals, index.size]).toEqual([1, 1]);
+  });
+
   it('selects by stream, medium and hash, newest first, and counts beyond the limit', () => {
     const index = newIndex();
     const [a, b] = [index.open(identity('p0')), index.open(identity('p1'))];
