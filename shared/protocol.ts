@@ -12,6 +12,15 @@ export const ProtocolSettingsSchema = z.object({
   reemitStreams: z.boolean().default(false),
   /** Encode stage before the connector: `auto` = when encode instances are registered and the request has media. */
   encodeStage: z.enum(['auto', 'off']).default('auto'),
+  /**
+   * Leaves the prefill leg out when a decode instance holds all but fewer than this many tokens of the prompt by its KV
+   * events (plain, nixl and what is built on it). Default, and 0: never.
+   */
+  prefillSkipTokens: z.number().int().min(0).max(1_000_000).optional(),
+  /** Policy prefix-aware: asks an instance (POST /tokenize) for a prompt's tokens that it needs and does not have. Default true. */
+  tokenizeForRouting: z.boolean().optional(),
+  /** How long a request waits for that answer before it is routed by load, ms. Default 20. */
+  tokenizeDeadlineMs: z.number().int().min(1).max(10_000).optional(),
 });
 export type ProtocolSettings = z.output<typeof ProtocolSettingsSchema>;
 

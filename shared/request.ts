@@ -107,6 +107,11 @@ export interface CandidateScore {
   readonly score?: number;
   /** What the score is made of, in words, e.g. `3 in flight`. */
   readonly reason: string;
+  /** Of the prompt, from its first token on, what the instance held by its KV events; absent when nothing tells. */
+  readonly matchedTokens?: number;
+  readonly matchedBlocks?: number;
+  /** How far its KV events could be trusted, 0..1. */
+  readonly confidence?: number;
 }
 
 export interface RoutingDecision {
@@ -120,6 +125,11 @@ export interface RoutingDecision {
   readonly candidates: readonly CandidateScore[];
   /** Instances of the role that could not be chosen, and why. */
   readonly excluded: readonly CandidateScore[];
+  /** Why the policy could not do what it is for and balanced load instead, in words. */
+  readonly degraded?: string;
+  /** Tokens of the prompt that matches were counted against, and how they were had. */
+  readonly promptTokens?: number;
+  readonly tokensFrom?: 'request' | 'render' | 'tokenize';
 }
 
 export interface CapturedBody {

@@ -22,9 +22,9 @@ export const ConnectorNameSchema = z.enum(CONNECTORS);
 /** The P/D protocol in use. `render`: NIXL pull driven with token ids. `aggregated`: no disaggregation, for comparison. */
 export type ConnectorName = z.infer<typeof ConnectorNameSchema>;
 
-export const POLICIES = ['round-robin', 'random', 'least-in-flight', 'power-of-two'] as const;
+export const POLICIES = ['round-robin', 'random', 'least-in-flight', 'power-of-two', 'prefix-aware'] as const;
 export const PolicyNameSchema = z.enum(POLICIES);
-/** How an instance of a role is chosen for a leg. */
+/** How an instance of a role is chosen for a leg. `prefix-aware`: by what it holds of the prompt, as its KV events tell. */
 export type PolicyName = z.infer<typeof PolicyNameSchema>;
 
 export const APIS = ['chat', 'completions', 'generate'] as const;

@@ -62,6 +62,8 @@ export const EngineOptionsSchema = z.object({
   maxRetries: z.number().int().min(0).max(16).default(2),
   /** Whether request and response bodies are kept from the start. Default false. */
   capture: z.boolean().default(false),
+  /** Whether requests are explained (why a miss); each prompt is kept until its tokens were had. Default true. */
+  explainMisses: z.boolean().default(true),
   /** Key of the admin routes on the proxy port. Default: those routes are closed. */
   adminApiKey: z.string().min(1).max(1024).optional(),
   /** Sent as `Authorization` to instances when the client sent none. */

@@ -1,5 +1,6 @@
 /** The engine's parts, as operations and the state see them. */
 import type { InstanceView } from '#shared/instance.ts';
+import type { Cache } from './cache/cache.ts';
 import type { Demo } from './demo.ts';
 import type { EngineSettings } from './engine-options.ts';
 import type { Findings } from './findings/findings.ts';
@@ -20,6 +21,7 @@ export interface EngineParts {
   readonly kvEvents: KvEvents;
   readonly telemetry: Telemetry;
   readonly findings: Findings;
+  readonly cache: Cache;
   readonly proxy: Proxy;
   readonly gauges: ProcessGauges;
   /** Absent outside demo mode. */

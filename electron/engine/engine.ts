@@ -7,6 +7,7 @@ import type { KvRow } from '#shared/kv.ts';
 import type { OperationName, OperationOutputs } from '#shared/operations.ts';
 import type { RequestRow } from '#shared/request.ts';
 import type { EngineState } from '#shared/state.ts';
+import { Cache, createCacheIndex } from './cache/cache.ts';
 import { hasDemoShape, withDemoDefaults } from './demo-defaults.ts';
 import type { Demo, DemoInput } from './demo.ts';
 import { parseEngineOptions, type EngineOptions, type EngineSettings } from './engine-options.ts';
@@ -96,9 +97,11 @@ async function startDemo(input: DemoInput): Promise<Demo> {
 function buildParts({ version, host }: EngineOptions, settings: EngineSettings, logger: Logger, demo: Demo | undefined): EngineParts {
   const { openaiApiKey, adminApiKey, retention, timeouts } = settings;
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
-  const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, logger });
+  const { index, observer } = createCacheIndex(retention.blocks);
+  const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, observer, logger });
   const findings = new Findings();
-  const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, instanceName: (id) => fleet.get(id)?.name });
+  const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses });
+  const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({
     scheduler: fleet,
@@ -134,7 +137,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
     version,
   });
   const gauges = new ProcessGauges();
-  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, proxy, gauges, demo };
+  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, cache, proxy, gauges, demo };
 }
 
 /** KV streams come and go with their instances, one per data-parallel rank. */
@@ -178,10 +181,10 @@ function whenServing(fleet: Fleet, start: () => void): void {
 }
 
 /** Clients first, then the listener that serves them, then what the listener uses. */
-async function closeParts({ demo, proxy, kvEvents, fleet, telemetry, gauges }: EngineParts, sampler: NodeJS.Timeout): Promise<void> {
+async function closeParts({ demo, proxy, kvEvents, cache, fleet, telemetry, gauges }: EngineParts, sampler: NodeJS.Timeout): Promise<void> {
   clearInterval(sampler);
   await demo?.stopTraffic();
-  await Promise.all([proxy.close(), kvEvents.close()]);
+  await Promise.all([proxy.close(), kvEvents.close(), cache.close()]);
   await fleet.close();
   await demo?.close();
   telemetry.close();

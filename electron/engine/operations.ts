@@ -36,7 +36,7 @@ export function createOperations(parts: EngineParts, state: () => EngineState): 
 }
 
 function createHandlers(parts: EngineParts, state: () => EngineState): Handlers {
-  const { fleet, kvEvents, telemetry, proxy } = parts;
+  const { fleet, kvEvents, telemetry, cache, proxy } = parts;
   const view = (instance: Instance) => viewOf(parts, instance);
   const need = (id: InstanceId): Instance => {
     const instance = fleet.get(id);
@@ -92,14 +92,9 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
     'kv.frames': ({ n }) => kvEvents.frames(n),
     'cache.hits': notYet,
-    'cache.residency': notYet,
-    'cache.tree': notYet,
-    'cache.search': notYet,
-    'cache.difference': notYet,
-    'cache.storms': notYet,
-    'cache.block': notYet,
-    'requests.why': notYet,
-    'cache.misses': notYet,
+    ...cache.answers,
+    'requests.why': ({ id }) => cache.why(id, telemetry),
+    'cache.misses': ({ windowS }) => cache.misses(windowS, telemetry),
     'series.query': (input) => telemetry.query(input, fleet.list()),
     'sim.fault': async ({ id, fault, amount }) => {
       await needDemo(parts.demo).setFault(need(id), fault, amount);

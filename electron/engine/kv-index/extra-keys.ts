@@ -4,6 +4,7 @@
  * (vllm/v1/core/kv_cache_utils.py, generate_block_hash_extra_keys): LoRA name, one [identifier, offset] per media item,
  * the cache salt on the block at token 0, a digest of prompt embeddings.
  */
+import { createHash } from 'node:crypto';
 import type { BlockKey } from './answers.ts';
 import type { ExtraKey, StoredEvent } from '../kv-events/kv-event.ts';
 
@@ -12,8 +13,9 @@ const KINDS = ['lora', 'media', 'embeds', 'other', 'salt'] as const;
 type Part = readonly [(typeof KINDS)[number], string, number?];
 
 export const NO_EXTRA = 0;
-/** Of one key, as text; vLLM's have some hundred. More is cut, as two keys of that length are not told apart by eye either. */
+/** Of one key, as text; vLLM's have some hundred. A longer one is kept as its beginning and a digest of all of it. */
 const MAX_CHARS = 4096;
+const KEPT_CHARS = 256;
 
 export class ExtraKeys {
   readonly #numbers = new Map<string, number>();
@@ -23,11 +25,6 @@ export class ExtraKeys {
   #chars = 0;
   /** The adapter seen last, whose key most blocks of its events share. */
   #recent: { readonly lora: string; readonly number: number } | undefined;
-
-  /** Distinct keys in use. */
-  get size(): number {
-    return this.#numbers.size;
-  }
 
   /** Memory of the keys, about. */
   get bytes(): number {
@@ -67,7 +64,6 @@ export class ExtraKeys {
   read(number: number): BlockKey {
     const text = this.#texts[number];
     if (text === undefined || text === '') return {};
-    if (text.length === MAX_CHARS) return { other: [text] };
     const parts = JSON.parse(text) as readonly Part[];
     const ofKind = (kind: Part[0]): readonly Part[] => parts.filter((part) => part[0] === kind);
     const [lora] = ofKind('lora');
@@ -134,7 +130,10 @@ function textOf(lora: string | undefined, parts: readonly Part[]): string {
   const all: Part[] = lora === undefined ? [...parts] : [['lora', lora], ...parts];
   if (all.length === 0) return '';
   if (all.length > 1) all.sort((a, b) => KINDS.indexOf(a[0]) - KINDS.indexOf(b[0]));
-  return JSON.stringify(all).slice(0, MAX_CHARS);
+  const text = JSON.stringify(all);
+  if (text.length <= MAX_CHARS) return text;
+  const digest = createHash('sha256').update(text).digest('hex');
+  return JSON.stringify([['other', `${text.slice(0, KEPT_CHARS)} ... sha256 ${digest}`]]);
 }
 
 /** An adapter's name; before 2025-12 engines sent an id only, which counts from 1 in each process. */

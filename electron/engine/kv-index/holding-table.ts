@@ -130,18 +130,7 @@ export class HoldingTable extends HoldingColumns {
     return 0;
   }
 
-  /** Slots of a hash anywhere in a stream: within one, equal hashes mean equal blocks. */
-  findInStream(stream: number, high: number, low: number): number[] {
-    const found: number[] = [];
-    let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
-    while (slot !== 0) {
-      if (this.#isOf(slot, stream, high, low)) found.push(slot);
-      slot = this.words[slot * STRIDE + CHAIN] ?? 0;
-    }
-    return found;
-  }
-
-  /** The node of a hash in a stream, or 0. */
+  /** The node of a hash in a stream, or 0: within one stream, equal hashes mean equal blocks. */
   nodeOfHash(stream: number, high: number, low: number): number {
     let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
     while (slot !== 0) {

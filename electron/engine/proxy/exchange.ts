@@ -17,12 +17,14 @@ import type { LegFacts, RequestTrace } from '../telemetry/trace.ts';
 import { CallLeg } from './call-leg.ts';
 import type { ClientRequest } from './client-request.ts';
 import type { ConnectWatch } from './connect-watch.ts';
-import type { Answer, ChooseOptions, Connector, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
+import type { Answer, ChooseOptions, Connector, DecodeHolder, LegAnswer, LegContext, LegRequest, LegTarget } from './connectors/connector.ts';
+import { findDecodeHolder } from './decode-holder.ts';
 import { RANK_HEADER, type LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
-import type { Policy } from './policies/policy.ts';
-import { NEVER_SENT, ProxyError } from './proxy-error.ts';
+import type { Choice, Policy } from './policies/policy.ts';
+import type { PromptView } from './prompt-view.ts';
+import { describeLeg, NEVER_SENT, ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
 import { WHOLE_ANSWER_FACTOR, type ProxyTimeouts } from './timeouts.ts';
 
@@ -38,6 +40,10 @@ export interface ExchangeOptions {
   readonly linter: Linter;
   /** Whether a leg that would kill or hang its engine is held back. */
   readonly blockFatal: boolean;
+  /** Present when routing looks at prompts. */
+  readonly prompt?: PromptView;
+  /** See `prefillSkipTokens` in ProtocolSettings. 0: never. */
+  readonly prefillSkipTokens: number;
   readonly trace: RequestTrace;
   readonly timeouts: ProxyTimeouts;
   readonly connectWatch: ConnectWatch;
@@ -57,6 +63,7 @@ export class Exchange implements LegContext, LegOwner {
   readonly timeouts: ProxyTimeouts;
   readonly connectWatch: ConnectWatch;
   readonly trace: RequestTrace;
+  readonly prompt: PromptView | undefined;
   /** Why the request did not end well, once known. */
   failure: ProxyError | undefined;
   readonly #options: ExchangeOptions;
@@ -80,42 +87,68 @@ export class Exchange implements LegContext, LegOwner {
     this.timeouts = options.timeouts;
     this.connectWatch = options.connectWatch;
     this.trace = options.trace;
+    this.prompt = options.prompt;
     this.#retriesLeft = options.maxRetries;
     this.#lint = { connector: options.connector.name, request: options.request };
   }
 
   choose(kind: LegKind, options: ChooseOptions = {}): LegTarget {
     if (this.#stopReason !== undefined) throw this.#stopReason;
-    const { routable, excluded } = this.#candidates(kind);
-    const failed = this.#failed;
-    const candidates = failed === undefined ? routable : routable.filter((instance) => !failed.has(instance));
-    if (candidates.length === 0) throw noInstance(kind, [...excluded, ...this.#failedAmong(routable)]);
+    const { candidates, excluded, failed } = this.#eligible(kind);
+    if (candidates.length === 0) throw noInstance(kind, [...excluded, ...failed]);
     const { policy } = this.#options;
     const { prefer } = options;
-    const { chosen, scores } =
+    const choice: Choice =
       prefer !== undefined && candidates.includes(prefer)
-        ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: 'preferred by the connector' }] }
-        : policy.choose(candidates, kind);
+        ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: options.reason ?? 'preferred by the connector' }] }
+        : policy.choose(candidates, kind, this.prompt);
+    const { chosen, degraded } = choice;
     const isPinnedByClient = this.request.headers[RANK_HEADER] !== undefined;
     const pinned = prefer === undefined || chosen === prefer ? options.rank : undefined;
-    const rank = isPinnedByClient ? undefined : (pinned ?? chooseRank(chosen));
+    const rank = isPinnedByClient ? undefined : (pinned ?? choice.rank ?? chooseRank(chosen));
     this.trace.decided({
       kind,
       policy: policy.name,
       chosen: chosen.id,
       ...(rank !== undefined && { rank }),
       attempt: this.#attempts[kind] + 1,
-      candidates: scores,
+      candidates: choice.scores,
       excluded: this.#describeExcluded(excluded),
+      ...(degraded !== undefined && { degraded }),
+      ...this.#promptFacts(kind),
     });
     return rank === undefined ? { instance: chosen } : { instance: chosen, rank };
   }
 
-  #failedAmong(instances: readonly Instance[]): { readonly instance: Instance; readonly reason: string }[] {
-    return instances.flatMap((instance) => {
-      const reason = this.#failed?.get(instance);
-      return reason === undefined ? [] : [{ instance, reason }];
-    });
+  decodeHolder(): DecodeHolder | undefined {
+    const { prompt } = this;
+    const { prefillSkipTokens } = this.#options;
+    if (prompt === undefined || prefillSkipTokens === 0 || this.request.headers[RANK_HEADER] !== undefined) return undefined;
+    return findDecodeHolder(this.#eligible('decode').candidates, prompt, prefillSkipTokens);
+  }
+
+  #promptFacts(kind: LegKind): Pick<Parameters<RequestTrace['decided']>[0], 'promptTokens' | 'tokensFrom'> | undefined {
+    const { tokens, tokensFrom } = this.prompt ?? {};
+    return tokens === undefined || tokensFrom === undefined || (kind !== 'prefill' && kind !== 'decode') ? undefined : { promptTokens: tokens.length, tokensFrom };
+  }
+
+  /** `candidates`: those that have not failed in this request; `failed`: those that have, and why. */
+  #eligible(kind: LegKind): {
+    readonly candidates: readonly Instance[];
+    readonly excluded: Candidates['excluded'];
+    readonly failed: readonly { readonly instance: Instance; readonly reason: string }[];
+  } {
+    const { routable, excluded } = this.#candidates(kind);
+    const failed = this.#failed;
+    if (failed === undefined) return { candidates: routable, excluded, failed: [] };
+    return {
+      candidates: routable.filter((instance) => !failed.has(instance)),
+      excluded,
+      failed: routable.flatMap((instance) => {
+        const reason = failed.get(instance);
+        return reason === undefined ? [] : [{ instance, reason }];
+      }),
+    };
   }
 
   /** Those of the scheduler that the connector can use. */
@@ -135,12 +168,32 @@ export class Exchange implements LegContext, LegOwner {
   }
 
   call(request: LegRequest): Promise<LegAnswer> {
+    const leg = this.#call(request);
+    return leg instanceof ProxyError ? Promise.reject(leg) : leg.answer;
+  }
+
+  /** As `call`; cancelled when it takes longer than `deadlineMs`, which then is what it rejects with. */
+  async callWithin(request: LegRequest, deadlineMs: number): Promise<LegAnswer> {
+    const leg = this.#call(request);
+    if (leg instanceof ProxyError) throw leg;
+    const { kind, instance } = request;
+    const timer = setTimeout(() => {
+      leg.cancel(new ProxyError(504, 'deadline', `${describeLeg(kind, instance)} took longer than ${deadlineMs} ms.`, { leg: kind, instance }));
+    }, deadlineMs);
+    try {
+      return await leg.answer;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #call(request: LegRequest): CallLeg | ProxyError {
     // The answer is read here, so it must come uncompressed.
     const setup = this.#setUp(request, { ...this.#headersOf(request), 'accept-encoding': 'identity', ...request.headers }, true);
-    if (setup instanceof ProxyError) return Promise.reject(setup);
+    if (setup instanceof ProxyError) return setup;
     const leg = new CallLeg(this, setup);
     this.#start(leg, setup);
-    return leg.answer;
+    return leg;
   }
 
   open(request: LegRequest): Promise<Answer> {

@@ -23,9 +23,13 @@ import { isValidRequestId, pickRequestId, upstreamHeaders } from './headers.ts';
 import { LinkedSet, type LinkedNode } from './linked-set.ts';
 import type { Linter } from './lint/linter.ts';
 import type { Policy } from './policies/policy.ts';
+import type { PrefixLookup } from './policies/prefix-lookup.ts';
+import { DEFAULT_TOKENIZE_DEADLINE_MS, preparePrompt } from './prompt-stage.ts';
+import { PromptView } from './prompt-view.ts';
 import { ProxyError } from './proxy-error.ts';
 import { readBody } from './read-body.ts';
 import { sendError } from './respond.ts';
+import { RoutingTokenizer } from './routing-tokenizer.ts';
 import type { ProxyTimeouts } from './timeouts.ts';
 
 export interface InferenceOptions {
@@ -38,6 +42,8 @@ export interface InferenceOptions {
   readonly maxRetries: number;
   readonly openaiApiKey: string | undefined;
   readonly linter: Linter;
+  /** What instances hold, for routing by prefix. Absent: nobody keeps an index. */
+  readonly prefixes?: PrefixLookup;
 }
 
 /** What is in force when a request begins; it keeps them to its end. */
@@ -49,6 +55,7 @@ export interface Modes {
 
 export class Inference {
   readonly #options: InferenceOptions;
+  readonly #tokenizer = new RoutingTokenizer();
   readonly #running = new LinkedSet<InferenceRun>();
 
   constructor(options: InferenceOptions) {
@@ -68,7 +75,7 @@ export class Inference {
 
   async #run(init: RunInit): Promise<void> {
     const { req, res } = init;
-    const run = new InferenceRun(this.#options, init);
+    const run = new InferenceRun(this.#options, init, this.#tokenizer);
     this.#running.add(run);
     const onClose = (): void => {
       if (this.#running.delete(run)) run.onClose();
@@ -97,15 +104,17 @@ class InferenceRun implements LinkedNode {
   links: LinkedNode['links'];
   readonly #options: InferenceOptions;
   readonly #init: RunInit;
+  readonly #tokenizer: RoutingTokenizer;
   readonly #trace: RequestTrace;
   #requestId: string;
   #exchange: Exchange | undefined;
   /** Set when the request ended otherwise than well. */
   #failure: ProxyError | undefined;
 
-  constructor(options: InferenceOptions, init: RunInit) {
+  constructor(options: InferenceOptions, init: RunInit, tokenizer: RoutingTokenizer) {
     this.#options = options;
     this.#init = init;
+    this.#tokenizer = tokenizer;
     const { headers } = init.req;
     this.#requestId = pickRequestId(headers['x-request-id']);
     const { traceparent } = headers;
@@ -127,6 +136,8 @@ class InferenceRun implements LinkedNode {
       this.#exchange = exchange;
       const encoding = modes.settings.encodeStage === 'auto' ? runEncodeStage(exchange) : undefined;
       if (encoding !== undefined) await encoding;
+      const preparing = this.#preparePrompt(exchange);
+      if (preparing !== undefined) await preparing;
       const answer = await runConnector(modes.connector, exchange);
       exchange.answeredWith(answer);
       if (res.destroyed) return;
@@ -178,9 +189,25 @@ class InferenceRun implements LinkedNode {
     return { api: api === 'forward' ? 'completions' : api, requestId, headers, body, json, members, isStream };
   }
 
+  /** Undefined when routing does not look at prompts, or has nothing to wait for. */
+  #preparePrompt(exchange: Exchange): Promise<void> | undefined {
+    const { prompt, request } = exchange;
+    const { connector, settings } = this.#init.modes;
+    if (prompt === undefined || connector.rendersPrompt?.(request) === true) return undefined;
+    return preparePrompt(exchange, {
+      prompt,
+      tokenizer: this.#tokenizer,
+      isAllowed: settings.tokenizeForRouting ?? true,
+      deadlineMs: settings.tokenizeDeadlineMs ?? DEFAULT_TOKENIZE_DEADLINE_MS,
+    });
+  }
+
   #createExchange(request: ClientRequest): Exchange {
-    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey, linter } = this.#options;
+    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey, linter, prefixes } = this.#options;
     const { connector, policy, settings } = this.#init.modes;
+    const prefillSkipTokens = settings.prefillSkipTokens ?? 0;
+    // A forwarded request may be anything.
+    const looksAtPrompt = this.#init.api !== 'forward' && (policy.wantsPrompt === true || prefillSkipTokens > 0);
     return new Exchange({
       request,
       headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
@@ -190,6 +217,8 @@ class InferenceRun implements LinkedNode {
       connector,
       linter,
       blockFatal: settings.blockFatal,
+      ...(looksAtPrompt && { prompt: new PromptView(request, prefixes) }),
+      prefillSkipTokens,
       trace: this.#trace,
       timeouts,
       connectWatch,

@@ -25,6 +25,7 @@ import { NO_LINTER, type Linter } from './lint/linter.ts';
 import { ModelsPage } from './models-page.ts';
 import { createPolicy } from './policies/policies.ts';
 import type { Random } from './policies/policy.ts';
+import type { PrefixLookup } from './policies/prefix-lookup.ts';
 import { handleProfile } from './profile-routes.ts';
 import { ProxyError } from './proxy-error.ts';
 import { sendError, sendJson } from './respond.ts';
@@ -40,6 +41,8 @@ export interface ProxyOptions {
   readonly linter?: Linter;
   /** Gets what connectors conclude outside requests. Default: nobody. */
   readonly findings?: VerdictSink;
+  /** What instances hold, for routing by prefix. Default: nobody keeps an index, and such policies balance by load. */
+  readonly prefixes?: PrefixLookup;
   readonly tracer: Tracer;
   readonly logger: Logger;
   readonly connector: ConnectorName;
@@ -135,6 +138,7 @@ class ProxyServer implements Proxy {
       maxRetries: options.maxRetries ?? MAX_RETRIES,
       openaiApiKey: options.openaiApiKey,
       linter: options.linter ?? NO_LINTER,
+      ...(options.prefixes !== undefined && { prefixes: options.prefixes }),
     });
     this.#models = new ModelsPage(options.scheduler);
     this.#routes = this.#createRoutes();
@@ -163,12 +167,8 @@ class ProxyServer implements Proxy {
   }
 
   setProtocol(change: ProtocolChange): ProtocolSettings {
-    const { blockFatal, reemitStreams, encodeStage } = this.#protocol;
-    this.#protocol = {
-      blockFatal: change.blockFatal ?? blockFatal,
-      reemitStreams: change.reemitStreams ?? reemitStreams,
-      encodeStage: change.encodeStage ?? encodeStage,
-    };
+    const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+    this.#protocol = { ...this.#protocol, ...given };
     return this.#protocol;
   }
 

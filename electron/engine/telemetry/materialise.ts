@@ -90,7 +90,7 @@ export function trailingMessages(record: RequestRecord): number {
 }
 
 /** The engine's own timings out of a `metrics` object (`--enable-per-request-metrics`). */
-function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefined {
+export function engineMetricsOf(metrics: unknown): EngineRequestMetrics | undefined {
   if (typeof metrics !== 'object' || metrics === null) return undefined;
   const fields = metrics as Readonly<Record<string, unknown>>;
   const queueMs = duration(fields['queue_time_ms']);

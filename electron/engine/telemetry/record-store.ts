@@ -105,6 +105,10 @@ export class RecordStore implements RowLog<RequestRow> {
     for (const record of this.#records.values()) yield rowOf(record, this.#options.clock);
   }
 
+  records(): Iterable<RequestRecord> {
+    return this.#records.values();
+  }
+
   generation(): number {
     return this.#generation;
   }
@@ -136,6 +140,7 @@ export class RecordStore implements RowLog<RequestRow> {
 /** Cuts what came from engines to a bounded size. @returns about how many bytes the record takes. */
 function compact(record: RequestRecord): number {
   let bytes = BASE_BYTES + (record.stream?.chunks.byteLength ?? 0) + record.captureBytes;
+  if (record.why?.state === 'ready') bytes += record.why.bytes;
   for (const decision of record.decisions) bytes += (decision.candidates.length + decision.excluded.length) * CANDIDATE_BYTES;
   for (const verdict of record.verdicts ?? []) bytes += VERDICT_BYTES + verdict.message.length;
   for (const leg of record.legs) {

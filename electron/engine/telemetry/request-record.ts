@@ -9,6 +9,8 @@ import type { ChangeNode } from './change-list.ts';
 import { ChunkLog } from './chunk-log.ts';
 import type { Clock } from './clock.ts';
 import { GapReader } from './gaps.ts';
+import type { KeptMiss } from '../cache/kept-report.ts';
+import type { RecordWatcher } from './record-watcher.ts';
 import type { LegFacts, LegInit, LegTrace, ParsedInit, RequestInit, RequestTrace } from './trace.ts';
 
 /** What records need of the telemetry that made them. */
@@ -16,6 +18,7 @@ export interface RecordOwner {
   readonly clock: Clock;
   /** Bytes of one captured body that are kept. */
   readonly captureLimitBytes: number;
+  readonly watcher: RecordWatcher | undefined;
   /** The record has news; called at most once until it was settled. */
   touched(record: RequestRecord): void;
   retried(): void;
@@ -66,6 +69,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   endMs: number | undefined;
   error: RequestError | undefined;
   captureBytes = 0;
+  /** Why it missed, once that was found out; set by the watcher. */
+  why: KeptMiss | undefined;
 
   // Bookkeeping of the store and the sampler.
   change = 0;
@@ -100,14 +105,18 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     this.parsedMs = this.elapsedMs();
     this.parsedInit = { model, isStream, requestBytes, requestId };
     if (this.wantsBodies) this.clientBody = this.keep(init.body);
+    this.#owner.watcher?.onParsed(this, init.body);
     this.touch();
   }
 
   decided(decision: Omit<RoutingDecision, 'atMs'>): void {
     // Field by field: a spread makes an object of twice the size and many times the cost.
-    const { kind, policy, chosen, rank, attempt, candidates, excluded } = decision;
-    const kept: RoutingDecision & { rank?: number } = { kind, policy, chosen, attempt, atMs: this.elapsedMs(), candidates, excluded };
+    const { kind, policy, chosen, rank, attempt, candidates, excluded, degraded, promptTokens, tokensFrom } = decision;
+    const kept: { -readonly [K in keyof RoutingDecision]: RoutingDecision[K] } = { kind, policy, chosen, attempt, atMs: this.elapsedMs(), candidates, excluded };
     if (rank !== undefined) kept.rank = rank;
+    if (degraded !== undefined) kept.degraded = degraded;
+    if (promptTokens !== undefined) kept.promptTokens = promptTokens;
+    if (tokensFrom !== undefined) kept.tokensFrom = tokensFrom;
     this.decisions.push(kept);
   }
 
@@ -164,6 +173,11 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     const stream = (this.stream ??= { chunks: new ChunkLog(), gaps: new GapReader() });
     if (stream.gaps.isBehind(stream.chunks)) this.#owner.gapsOverflow(this);
     stream.chunks.push(atMs, bytes, events);
+  }
+
+  /** The first byte of a leg's answer came. */
+  answered(leg: LegRecord): void {
+    this.#owner.watcher?.onAnswered(leg);
   }
 
   /** Milliseconds since the request was received. */
@@ -264,8 +278,10 @@ export class LegRecord implements LegTrace {
   }
 
   bytes(count: number): void {
-    this.firstByteMs ??= this.record.elapsedMs();
     this.responseBytes += count;
+    if (this.firstByteMs !== undefined) return;
+    this.firstByteMs = this.record.elapsedMs();
+    this.record.answered(this);
   }
 
   facts(facts: LegFacts): void {

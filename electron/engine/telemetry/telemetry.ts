@@ -20,6 +20,7 @@ import type { LogHistogram } from './log-histogram.ts';
 import { detailOf } from './materialise.ts';
 import { NO_TRACE } from './no-trace.ts';
 import { RecordStore } from './record-store.ts';
+import type { RecordWatcher } from './record-watcher.ts';
 import { RequestRecord, type RecordOwner } from './request-record.ts';
 import { RATE_SECONDS, Sampler } from './sampler.ts';
 import { querySeries } from './series-query.ts';
@@ -43,6 +44,8 @@ export interface TelemetryOptions {
   readonly clock?: Clock;
   /** Gets every verdict, at most a settle interval after it was reached. Default: nobody. */
   readonly findings?: VerdictSink;
+  /** Follows records as they go on. Default: nobody. */
+  readonly watcher?: RecordWatcher;
   /** Name of an instance in the fleet, for verdicts about one that no leg went to. Default: only legs are looked at. */
   readonly instanceName?: (id: InstanceId) => string | undefined;
 }
@@ -107,6 +110,7 @@ export class Telemetry implements Tracer {
     this.#owner = {
       clock,
       captureLimitBytes: options.captureLimitBytes ?? 64 * 1024,
+      watcher: options.watcher,
       touched: (record) => this.#dirty.push(record),
       retried: () => {
         this.#retries += 1;
@@ -117,7 +121,10 @@ export class Telemetry implements Tracer {
         if (this.#judged.length < MAX_JUDGED) this.#judged.push({ record, verdict });
         else this.#droppedVerdicts += 1;
       },
-      ended: (record) => this.#countEnd(record),
+      ended: (record) => {
+        this.#countEnd(record);
+        options.watcher?.onEnded(record);
+      },
       takeCaptureBudget: (bytes) => {
         if (this.#capturedBytes + bytes > captureTotalBytes) {
           this.#droppedBodies += 1;
@@ -236,6 +243,16 @@ export class Telemetry implements Tracer {
     this.settle();
     const record = this.#store.get(id);
     return record === undefined ? undefined : detailOf(record, this.#clock);
+  }
+
+  /** Undefined when it is not kept (any more). */
+  find(id: RecordId): RequestRecord | undefined {
+    return this.#store.get(id);
+  }
+
+  /** Kept records, oldest first. */
+  records(): Iterable<RequestRecord> {
+    return this.#store.records();
   }
 
   /** Samples, edges, bodies, verdicts and requests that were not recorded to protect the hot path. */

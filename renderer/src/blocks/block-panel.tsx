@@ -25,13 +25,11 @@ export interface BlockPanelProps {
   readonly onOpen: (block: BlockRef) => void;
 }
 
-/** Asks for the block, again and again while it is on screen: holders and history change. */
+/** Asks for the block, again and again while it is on screen: holders and history change. Mount it anew for another block. */
 export function BlockPanel({ block, onOpen }: BlockPanelProps): ReactElement {
   const input: OperationInput<'cache.block'> = block;
   const { value, error } = usePolledQuery('cache.block', input, REFRESH_MS);
-  // The hook keeps the last answer while another block is asked for; that one must not be shown under the new name.
-  const isOther = value !== undefined && ('node' in block ? value.node !== block.node : !value.hashes.some(({ stream, hash }) => stream === block.stream && hash === block.hash));
-  if (value === undefined || isOther) {
+  if (value === undefined) {
     return (
       <div className={classes.body}>
         {error === undefined ? <p className={classes.dim}>Asking the engine for this block …</p> : <Message tone="error">{error.message}</Message>}

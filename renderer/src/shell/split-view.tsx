@@ -22,25 +22,28 @@ export function SplitView({ id, list, detail, placement = 'below', listPercent =
     defaultValue: [listPercent, 100 - listPercent],
     getInitialValueInEffect: false,
   });
-  if (detail === undefined) return <div className={classes.splitAlone}>{list}</div>;
+  const isAlone = detail === undefined;
   const isValid = sizes.length === 2 && sizes.every((size) => Number.isFinite(size) && size >= 5);
   return (
     <Splitter
       className={classes.split ?? ''}
       orientation={placement === 'below' ? 'vertical' : 'horizontal'}
-      sizes={isValid ? sizes : [listPercent, 100 - listPercent]}
-      onSizeChange={(next) => setSizes(next.map(Number))}
+      // The list stays the same element with and without a detail: its scroll, focus and open lines survive.
+      sizes={isAlone ? [100] : isValid ? sizes : [listPercent, 100 - listPercent]}
+      onSizeChange={(next) => next.length === 2 && setSizes(next.map(Number))}
       withHandle={false}
       lineSize={1}
       handleColor="var(--pd-line-strong)"
       step={2}
     >
-      <Splitter.Pane defaultSize={listPercent} min={15} className={classes.pane ?? ''}>
+      <Splitter.Pane defaultSize={isAlone ? 100 : listPercent} min={15} className={classes.pane ?? ''}>
         {list}
       </Splitter.Pane>
-      <Splitter.Pane defaultSize={100 - listPercent} min={15} className={classes.pane ?? ''}>
-        {detail}
-      </Splitter.Pane>
+      {!isAlone && (
+        <Splitter.Pane defaultSize={100 - listPercent} min={15} className={classes.pane ?? ''}>
+          {detail}
+        </Splitter.Pane>
+      )}
     </Splitter>
   );
 }

@@ -6,7 +6,7 @@ import { AxeBuilder } from '@axe-core/playwright';
 import { expect, test as base, type Page } from '@playwright/test';
 import { startHeadlessHost, type HeadlessHost } from './headless-host.ts';
 
-export const VIEWS = ['overview', 'requests', 'kv-events', 'instances', 'findings'] as const;
+export const VIEWS = ['overview', 'requests', 'kv-events', 'cache', 'instances', 'findings'] as const;
 export type View = (typeof VIEWS)[number];
 export const THEMES = ['dark', 'light'] as const;
 export type Theme = (typeof THEMES)[number];

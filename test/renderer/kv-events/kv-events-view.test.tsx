@@ -1,9 +1,12 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
+import { PdscopeError } from '#shared/errors.ts';
+import type { StreamId } from '#shared/ids.ts';
 import type { KvRow } from '#shared/kv.ts';
 import { KvEventsView } from '../../../renderer/src/features/kv-events/kv-events-view.tsx';
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
+import { sampleBlock, sampleFrames } from '../cache/sample-cache.ts';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
 import { sampleState } from '../fixtures/sample-state.ts';
@@ -101,6 +104,59 @@ describe('KvEventsView', () => {
     await page.click('button', 'Who holds it');
     await page.until(() => transport.calls.length > 1 && JSON.stringify(transport.calls.at(-1)).includes('"hash"'));
     expect(transport.calls.at(-1)).toEqual({ name: 'kv.blocks', input: { limit: 200, hash: hashOf(180) } });
+  });
+
+  it('shows the message of an event as it came, every digit of its hashes included', async () => {
+    const { page, transport } = await show(events(1, 9));
+    await using _ = page;
+    transport.answer('kv.frames', ({ n }) => sampleFrames(n));
+    await page.press('j');
+    await page.until(() => page.text().includes('+ stored on D1/0'));
+    await page.click('[role="tab"]', 'Raw frames');
+    await page.until(() => page.text().includes('big-endian 48009'));
+    expect(transport.calls.at(-1)).toEqual({ name: 'kv.frames', input: { n: 9 } });
+    expect(page.text()).toContain('00000000 6b 76 2d 65 76 65 6e 74 73 kv-events');
+    expect(page.text()).toContain('20,812 bytes (20.3 KiB)▲ cut after 154'.replace(' ', ' '));
+    expect(page.text()).toContain('[11473219867613790209, 11473219867613790210]');
+    transport.answer('kv.frames', () => {
+      throw new PdscopeError('not_found', 'The frames of event 8 are no longer kept.');
+    });
+    await page.press('j');
+    await page.until(() => page.text().includes('The frames of event 8 are no longer kept.'));
+  });
+
+  it('opens the block of an event, and its neighbours in place', async () => {
+    const { page, transport } = await show(events(1, 9));
+    await using _ = page;
+    transport.answer('cache.block', ({ node, stream, hash }) => sampleBlock(node ?? 12, stream === undefined || hash === undefined ? {} : { hashes: [{ stream: stream as StreamId, instanceName: 'D1', hash }] }));
+    await page.press('j');
+    await page.until(() => page.text().includes('Block detail'));
+    await page.click('button', 'Block detail');
+    await page.until(() => page.text().includes('Block 12 of its prompt'));
+    expect(transport.calls.findLast(({ name }) => name === 'cache.block')?.input).toEqual({ stream: 'd1/0', hash: hashOf(180) });
+    await page.click('button', 'block #77');
+    await page.until(() => transport.calls.some(({ name, input }) => name === 'cache.block' && JSON.stringify(input) === '{"node":77}'));
+    expect(page.find('a', 'in the prefix tree').getAttribute('href')).toBe('#/cache?sel=77&tab=tree');
+  });
+
+  it('says of each stream what replay brought, what is lost, and how far it can be trusted', async () => {
+    const state = sampleState();
+    const [first, ...rest] = state.streams;
+    if (first === undefined) throw new Error('the sample has streams');
+    const { page } = await show(events(1, 3), {
+      ...state,
+      streams: [
+        { ...first, gaps: 3, missedBatches: 40, gapsFilled: 1, missedFilled: 10, missedLost: 30, confidence: 0.86, reasons: [{ code: 'batches-lost', text: '30 batches were lost.', weight: 0.14 }], replay: { state: 'asking', asked: 2, failed: 0, batches: 10 }, coverage: { applied: 970, unseen: 0, lost: 30, unreadable: 0, share: 0.97 } },
+        ...rest,
+      ],
+    });
+    await using _ = page;
+    const line = page.root.querySelector('details tbody tr')?.textContent ?? '';
+    expect(line).toContain('▲ 3 · 1 · 30');
+    expect(line).toContain('◌ asking');
+    expect(line).toContain('97.0 %');
+    expect(page.find('button', 'confidence 86 %. Why not 100 %. P0/0: 30 batches were lost.').textContent).toBe('▲ 86 %');
+    expect(page.text()).toContain('▲ 4 gaps, 1 filled · ▲ 30 batches lost');
   });
 
   it('tells no stream from none connected from nothing said yet', async () => {

@@ -7,6 +7,7 @@ import { usePins } from '../../../renderer/src/features/requests/pins.ts';
 import { RequestsView } from '../../../renderer/src/features/requests/requests-view.tsx';
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
+import { sampleReport } from '../cache/sample-cache.ts';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
 import { sampleVerdict } from '../fixtures/sample-findings.ts';
@@ -71,6 +72,39 @@ describe('RequestsView', () => {
     expect(page.root.querySelector('[data-testid="ttft-sum"]')?.textContent).toMatch(/^TTFT 1,112 = proxy 4\.0 \+ .*remote-KV wait ≤ 718 .*\+ unattributed 10\.0 ms$/);
     await page.press('Escape');
     expect(globalThis.location.hash).not.toContain('sel=');
+  });
+
+  it('explains why a request missed, only when asked', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    transport.answer('requests.why', ({ id }) => sampleReport(id));
+    await page.press('j');
+    await page.until(() => page.text().includes('Why a miss'));
+    expect(transport.calls.some(({ name }) => name === 'requests.why')).toBe(false);
+    await page.click('[role="tab"]', 'Why a miss');
+    await page.until(() => page.text().includes('96 of 2,487 prompt tokens (3.9 %) were in the cache of P0'));
+    expect(globalThis.location.hash).toContain('tab=why');
+    expect([...page.root.querySelectorAll('ol[aria-label="Ranges of the prompt"] > li')].map((line) => line.firstElementChild?.textContent?.trim())).toEqual([
+      'hit', 'diverges', 'elsewhere', 'evicted', 'never stored', 'other key', 'reset', 'unknown', 'partial block',
+    ]);
+    expect([...page.root.querySelectorAll('mark')].map((mark) => mark.textContent)).toEqual(['2', '1']);
+    expect(page.text()).toContain('▲ Another stream would have had 560 tokens more.');
+    expect(page.find('a', 'block #77').getAttribute('href')).toBe('#/cache?sel=77&tab=tree');
+    expect(page.root.querySelector('svg[aria-label^="The prompt by verdict: evicted 800 tokens"]')).not.toBeNull();
+  });
+
+  it('says why it cannot be told, and asks again', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    transport.answer('requests.why', ({ id }) => sampleReport(id, { state: 'unavailable', reason: 'no instance could tokenise the prompt (POST /tokenize: 404)', ranges: [] }));
+    await page.press('j');
+    await page.until(() => page.text().includes('Why a miss'));
+    await page.click('[role="tab"]', 'Why a miss');
+    await page.until(() => page.text().includes('▲ Why it missed cannot be told: no instance could tokenise the prompt'));
+    transport.answer('requests.why', ({ id }) => sampleReport(id, { reportedCachedTokens: 64 }));
+    await page.click('button', 'Ask again');
+    await page.until(() => page.text().includes('▲ the engine found 64'));
+    expect(transport.calls.filter(({ name }) => name === 'requests.why')).toHaveLength(2);
   });
 
   it('asks the engine for a filter, not the page', async () => {

@@ -58,7 +58,7 @@ capture: true
   it.each([
     ['port: 70000', 'c.yaml:1:7: port: Too big: expected number to be <=65535; allowed: 0 to 65535 (0 = any free one)'],
     ['a: 1\nport: x', 'c.yaml:2:7: port: Invalid input: expected number, received string; allowed: 0 to 65535 (0 = any free one)'],
-    ['model: m\n\npolicy: best', 'c.yaml:3:9: policy: Invalid option: expected one of "round-robin"|"random"|"least-in-flight"|"power-of-two"; allowed: round-robin, random, least-in-flight, power-of-two'],
+    ['model: m\n\npolicy: best', 'c.yaml:3:9: policy: Invalid option: expected one of "round-robin"|"random"|"least-in-flight"|"power-of-two"|"prefix-aware"; allowed: round-robin, random, least-in-flight, power-of-two, prefix-aware'],
     ['idle-timeout: soon', 'c.yaml:1:15: idle-timeout: "soon" is not a duration; write 500ms, 5s, 10m or 1h (a bare number is seconds).; allowed: a duration: 500ms, 5s, 10m'],
     ['demo: 3X', 'c.yaml:1:7: demo: "3X" is not a shape; write how many of each role, e.g. 2P3D, 1E4P4D or 2B (at most 64 each).; allowed: true, false, or a shape such as 2P3D'],
     ['decode:\n  - url: h:1\n    nam: x', 'c.yaml:3:5: decode.0 has no key "nam"'],

@@ -109,7 +109,7 @@ describe('KvIndex against a naive model', () => {
       for (let at = 0; at < STREAMS; at += 1) checkStream(run, at, nodeByPath);
       expect(new Set(nodeByPath.values()).size).toBe(nodeByPath.size);
       expect(run.index.graph.conflicts).toBe(0);
-    }), { numRuns: 400 });
+    }), { numRuns: 200 });
   });
 
   it('answers prefixes as counting blocks one by one would', () => {
@@ -127,7 +127,7 @@ describe('KvIndex against a naive model', () => {
         const match = answer.paths[0]?.matches.find(({ stream }) => stream === run.streams[at]?.identity.id);
         expect({ blocks: match?.blocks ?? 0, gpuBlocks: match?.gpuBlocks ?? 0, tokens: match?.tokens ?? 0 }).toEqual({ blocks: count(''), gpuBlocks: count('GPU'), tokens: count('') * BLOCK });
       }
-    }), { numRuns: 300 });
+    }), { numRuns: 200 });
   });
 
   it('explains every block of a prompt at any time as the whole history does, or says that it does not know', () => {
@@ -156,7 +156,7 @@ describe('KvIndex against a naive model', () => {
         else isReachable = false;
       }
       expect(hitTokens).toBe(hits * BLOCK);
-    }), { numRuns: 400 });
+    }), { numRuns: 200 });
   });
 
   it('keeps its books when room runs out: the oldest block goes, and its hash is unknown from then on', () => {
@@ -177,7 +177,7 @@ describe('KvIndex against a naive model', () => {
           expect({ key, isHeld, isPlaceTrue }).toEqual({ key, isHeld: true, isPlaceTrue: true });
         }
       }
-    }), { numRuns: 400 });
+    }), { numRuns: 200 });
   });
 });
 

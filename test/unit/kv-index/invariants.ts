@@ -5,6 +5,11 @@ import { ROOT } from '#engine/kv-index/node-table.ts';
 import { Probe } from '#engine/kv-index/probe.ts';
 
 export function checkBooks(index: KvIndex): void {
+  const problems: string[] = [];
+  // One expectation at the end: there are thousands of checks in a run.
+  const check = (isRight: boolean, problem: string): void => {
+    if (!isRight) problems.push(problem);
+  };
   const { nodes, holdings, residencies } = index.graph;
   let used = 0;
   let unplaced = 0;
@@ -18,17 +23,18 @@ export function checkBooks(index: KvIndex): void {
     if (!nodes.isUsed(node)) continue;
     used += 1;
     if (!nodes.isPlaced(node)) unplaced += 1;
-    expect(nodes.firstHolding(node) !== 0 || nodes.firstChild(node) !== 0, `node ${node} has a reason to live`).toBe(true);
-    expect(nodes.isPlaced(node)).toBe(nodes.isKnown(node) && nodes.isPlaced(nodes.parentOf(node)));
-    if (nodes.isKnown(node)) expect(nodes.findEqual(nodes.parentOf(node), node, scratch), `node ${node} is the only child of its content`).toBe(node);
-    expect(children(index, node).length).toBe(nodes.childCount(node));
-    for (const child of children(index, node)) expect(nodes.parentOf(child)).toBe(node);
+    check(nodes.firstHolding(node) !== 0 || nodes.firstChild(node) !== 0, `node ${node} has no reason to live`);
+    check(nodes.isPlaced(node) === (nodes.isKnown(node) && nodes.isPlaced(nodes.parentOf(node))), `node ${node} is placed as its parent is not`);
+    check(!nodes.isKnown(node) || nodes.findEqual(nodes.parentOf(node), node, scratch) === node, `node ${node} is not the only child of its content`);
+    check(hasTop(index, node), `node ${node} is its own ancestor`);
+    check(children(index, node).length === nodes.childCount(node), `node ${node} miscounts its children`);
+    for (const child of children(index, node)) check(nodes.parentOf(child) === node, `node ${child} has another parent`);
     for (let slot = nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
       slots += 1;
-      expect(holdings.nodeOf(slot)).toBe(node);
+      check(holdings.nodeOf(slot) === node, `slot ${slot} hangs on another node`);
       const number = holdings.residencyOf(slot);
       slotCounts.set(number, (slotCounts.get(number) ?? 0) + 1);
-      expect(holdings.find(number, holdings.highOf(slot), holdings.lowOf(slot)), `slot ${slot} is found by its hash`).toBe(slot);
+      check(holdings.find(number, holdings.highOf(slot), holdings.lowOf(slot)) === slot, `slot ${slot} is not found by its hash`);
       if (!holdings.isLive(slot)) continue;
       live += 1;
       const era = holdings.eraOf(slot)?.id ?? 0;
@@ -40,10 +46,12 @@ export function checkBooks(index: KvIndex): void {
   for (const residency of residencies) {
     if (residency === undefined) continue;
     const { era } = residency;
-    expect([era.count, era.unplaced, residency.slots]).toEqual([eraCounts.get(era.id) ?? 0, eraUnplaced.get(era.id) ?? 0, slotCounts.get(residency.number) ?? 0]);
-    expect(Array.from(holdings.slotsOf(era)).filter((slot) => holdings.isLive(slot)).length).toBe(era.count);
+    const counted = [eraCounts.get(era.id) ?? 0, eraUnplaced.get(era.id) ?? 0, slotCounts.get(residency.number) ?? 0];
+    check(counted.join() === [era.count, era.unplaced, residency.slots].join(), `residency ${residency.number} miscounts ${counted.join()}`);
+    check(Array.from(holdings.slotsOf(era)).filter((slot) => holdings.isLive(slot)).length === era.count, `era ${era.id} lists other slots than it counts`);
   }
-  expect(children(index, ROOT).length).toBe(nodes.childCount(ROOT));
+  check(children(index, ROOT).length === nodes.childCount(ROOT), 'the root miscounts its children');
+  expect(problems).toEqual([]);
 }
 
 function children(index: KvIndex, node: number): number[] {
@@ -51,4 +59,12 @@ function children(index: KvIndex, node: number): number[] {
   const found: number[] = [];
   for (let child = nodes.firstChild(node); child !== 0; child = nodes.nextSibling(child)) found.push(child);
   return found;
+}
+
+/** Whether the way up ends. */
+function hasTop(index: KvIndex, start: number): boolean {
+  const { nodes } = index.graph;
+  let node = start;
+  for (let step = 0; step <= nodes.size && node !== ROOT; step += 1) node = nodes.parentOf(node);
+  return node === ROOT;
 }

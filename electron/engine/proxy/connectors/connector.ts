@@ -32,6 +32,7 @@ import type { ClientRequest } from '../client-request.ts';
 import type { LegHeaders, RawHeaders } from '../headers.ts';
 import type { JsonMember } from '../json-members.ts';
 import type { Rewrite } from '../prefill-body.ts';
+import type { PromptView } from '../prompt-view.ts';
 import type { ProxyError } from '../proxy-error.ts';
 
 /** Where a leg goes: an instance, and the data-parallel rank it is pinned to when the instance has several. */
@@ -77,6 +78,20 @@ export interface ChooseOptions {
   readonly prefer?: Instance;
   /** Pins the rank; with `prefer`, only when that one is chosen. Default: the least busy one of the instance chosen. */
   readonly rank?: number;
+  /** Why `prefer`, in words, for the record. Default: `preferred by the connector`. */
+  readonly reason?: string;
+}
+
+/** A decode instance that can do without prefill. */
+export interface DecodeHolder {
+  readonly instance: Instance;
+  readonly rank?: number;
+  readonly promptTokens: number;
+  readonly matchedTokens: number;
+  /** 0..1. */
+  readonly confidence: number;
+  /** Uncached tokens from which on prefill would run. */
+  readonly limit: number;
 }
 
 /** A whole answer in memory: status 2xx and a JSON object, or the call threw. */
@@ -111,6 +126,8 @@ export interface Answer {
 /** What a connector may do for one request. */
 export interface LegContext {
   readonly request: ClientRequest;
+  /** There when routing looks at prompts; a connector that learns the tokens tells it. */
+  readonly prompt?: PromptView | undefined;
   /**
    * Chooses an instance by the policy in force, and a rank of it, and records the decision.
    * Throws ProxyError 503 `no_instance`.
@@ -122,6 +139,8 @@ export interface LegContext {
   open(leg: LegRequest): Promise<Answer>;
   /** Chooses, sends, and on a retryable failure does so again on another instance, within the request's budget. */
   repeat<T>(kind: LegKind, send: (target: LegTarget) => Promise<T>, options?: ChooseOptions): Promise<T>;
+  /** A decode instance for which the settings leave prefill out, because it holds nearly all of the prompt. */
+  decodeHolder?(): DecodeHolder | undefined;
   /** Cancels every leg under way; a stream to the client ends with `reason`. */
   cancelLegs(reason: ProxyError): void;
   /** What the connector noticed about this request, e.g. a handoff that did not happen. Kept with the request and as a finding. */
@@ -146,6 +165,8 @@ export interface Connector {
   readonly legs: readonly LegKind[];
   /** Whose instances compute a whole request alone, besides `both`. Default: decode. */
   readonly wholeOn?: 'prefill' | 'decode';
+  /** Whether a render leg of its own will give this request's tokens. Default: none does. */
+  rendersPrompt?(request: ClientRequest): boolean;
   /** Why this protocol cannot use an instance for a leg now, in words; undefined when it can. Called for every choice. */
   refuses?(instance: Instance, kind: LegKind): string | undefined;
   run(context: LegContext): Promise<Answer>;

@@ -4,6 +4,7 @@
  */
 import type { Answer, Connector, LegContext } from './connector.ts';
 import { decodeLeg, decodeWithoutHandoff, decodeWithoutPrefill, handoffOf, prefillAnywhere, reasonAgainstPull, unchanged } from './nixl-pull.ts';
+import { decodeOnHolder } from './prefill-skip.ts';
 
 export const nixlConnector: Connector = {
   name: 'nixl',
@@ -23,6 +24,8 @@ export async function runNixl(context: LegContext): Promise<Answer> {
   const pull = unchanged(context.request);
   const reason = reasonAgainstPull(context.request);
   if (reason !== undefined) return decodeWithoutPrefill(context, pull, reason);
+  const holder = context.decodeHolder?.();
+  if (holder !== undefined) return decodeOnHolder(context, holder);
   const prefill = await prefillAnywhere(context, pull);
   const handoff = handoffOf(context, prefill);
   if (handoff === undefined) return decodeWithoutHandoff(context, pull, prefill);

@@ -7,6 +7,7 @@ import { reasonAgainstHandoff } from '../client-request.ts';
 import { prefillBody } from '../prefill-body.ts';
 import type { Connector } from './connector.ts';
 import { decodeOnlyVerdict } from './decode-only.ts';
+import { decodeOnHolder } from './prefill-skip.ts';
 
 export const plainConnector: Connector = {
   name: 'plain',
@@ -21,6 +22,8 @@ export const plainConnector: Connector = {
   async run(context) {
     const { request } = context;
     const reason = reasonAgainstHandoff(request.json);
+    const holder = reason === undefined ? context.decodeHolder?.() : undefined;
+    if (holder !== undefined) return decodeOnHolder(context, holder);
     if (reason === undefined) {
       const { body, rewrites } = prefillBody(request);
       await context.repeat('prefill', (target) => context.call({ kind: 'prefill', ...target, body, rewrites }));

@@ -11,6 +11,7 @@ import type { ClientRequest } from '../client-request.ts';
 import { scanMembers } from '../json-members.ts';
 import { describeLeg, ProxyError } from '../proxy-error.ts';
 import { reemitAsStream } from '../reemit-stream.ts';
+import { parseTokenIds } from '../token-ids.ts';
 import type { Answer, Connector, ConnectorServices, LegAnswer, LegContext, LegTarget } from './connector.ts';
 import { runNixl } from './nixl.ts';
 import { ChunkWriter } from './render/chunk-writer.ts';
@@ -49,6 +50,7 @@ export function createRender({ fleet }: ConnectorServices): Connector {
       kind === 'render' && instance.role === 'decode' && fleet.list().some(({ role }) => role === 'prefill' || role === 'both')
         ? 'prefill instances render'
         : undefined,
+    rendersPrompt: (request) => request.api !== 'generate' && reasonAgainstRendering(request) === undefined,
     run: (context) => (context.request.api === 'generate' ? runNixl(context) : runRendered({ context, counts })),
     status: () => ({
       connector: 'render',
@@ -98,6 +100,8 @@ async function runRendered(run: Run): Promise<Answer> {
     rendered = await naming(context, RENDER_PATHS[textApi(request)], () => render(context));
     renderedOf.set(request, rendered);
     counts.rendered++;
+    const tokens = context.prompt?.wantsTokens === true ? parseTokenIds(rendered.tokenIds) : undefined;
+    if (tokens !== undefined) context.prompt?.learn(tokens, 'render');
   }
   const legs = new RenderedContext(context, rendered);
   const tokens = await naming(context, '/inference/v1/generate', () => runNixl(legs));

@@ -5,17 +5,24 @@
 import type { CandidateScore } from '#shared/request.ts';
 import type { LegKind, PolicyName } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
+import type { PromptView } from '../prompt-view.ts';
 
 export interface Choice {
   readonly chosen: Instance;
   /** Every candidate, in the order given. */
   readonly scores: readonly CandidateScore[];
+  /** Data-parallel rank that the leg belongs on. Default: the least busy one. */
+  readonly rank?: number;
+  /** Why the policy could not do what it is for and balanced load instead, in words. */
+  readonly degraded?: string;
 }
 
 export interface Policy {
   readonly name: PolicyName;
-  /** `candidates` is never empty. */
-  choose(candidates: readonly Instance[], kind: LegKind): Choice;
+  /** Whether `choose` looks at the prompt. Preparing it costs; for the others it is not done. Default false. */
+  readonly wantsPrompt?: boolean;
+  /** `candidates` is never empty. `prompt` is there when it was wanted and the request has one. */
+  choose(candidates: readonly Instance[], kind: LegKind, prompt?: PromptView): Choice;
 }
 
 /** Uniform in [0, 1), like Math.random; injected so that a seed makes choices repeatable. */

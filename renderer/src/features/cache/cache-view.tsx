@@ -67,7 +67,7 @@ export function CacheView(): ReactElement {
                 <Button variant="subtle" onClick={close} aria-label="Close the block" title="Close (Esc)">✕</Button>
               </div>
               <div className={classes.blockScroll} tabIndex={0} role="region" aria-label="Block">
-                <BlockPanel block={block} onOpen={open} />
+                <BlockPanel key={url.selection} block={block} onOpen={open} />
               </div>
             </section>
           )

@@ -5,7 +5,8 @@ import { BufferedAnswer } from '../../buffered-answer.ts';
 import type { ClientRequest } from '../../client-request.ts';
 import type { Rewrite } from '../../prefill-body.ts';
 import type { ProxyError } from '../../proxy-error.ts';
-import type { Answer, ChooseOptions, LegAnswer, LegContext, LegRequest, LegTarget } from '../connector.ts';
+import type { PromptView } from '../../prompt-view.ts';
+import type { Answer, ChooseOptions, DecodeHolder, LegAnswer, LegContext, LegRequest, LegTarget } from '../connector.ts';
 import type { RenderedRequest } from './rendered-request.ts';
 
 export class RenderedContext implements LegContext {
@@ -21,6 +22,14 @@ export class RenderedContext implements LegContext {
     this.#inner = inner;
     this.#rendered = rendered;
     this.request = rendered.request;
+  }
+
+  get prompt(): PromptView | undefined {
+    return this.#inner.prompt;
+  }
+
+  decodeHolder(): DecodeHolder | undefined {
+    return this.#inner.decodeHolder?.();
   }
 
   choose(kind: LegKind, options?: ChooseOptions): LegTarget {
@@ -53,9 +62,9 @@ export class RenderedContext implements LegContext {
     this.#inner.report(verdict);
   }
 
-  /** The policy chose among prefill instances when it rendered; prefill follows it. */
+  /** The policy chose among prefill instances when it rendered; prefill follows it, unless the tokens are what it goes by. */
   #preferences(kind: LegKind, options: ChooseOptions | undefined): ChooseOptions | undefined {
-    return kind === 'prefill' && options?.prefer === undefined ? { ...options, prefer: this.#rendered.instance } : options;
+    return kind === 'prefill' && options?.prefer === undefined && this.prompt?.tokens === undefined ? { ...options, prefer: this.#rendered.instance } : options;
   }
 }
 

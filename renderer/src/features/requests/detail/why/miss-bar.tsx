@@ -10,8 +10,8 @@ import classes from './why.module.css';
 const BAR_PX = 26;
 const HEIGHT_PX = 44;
 /** Room that a character of a label takes, and the padding around it, px. */
-const CHAR_PX = 6.3;
-const LABEL_PADDING_PX = 14;
+const CHAR_PX = 6.6;
+const LABEL_PADDING_PX = 18;
 
 /** The prompt from its first to its last token, each stretch with its verdict. */
 export function MissBar({ ranges, promptTokens }: { readonly ranges: readonly MissRange[]; readonly promptTokens: number }): ReactElement {

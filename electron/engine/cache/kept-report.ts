@@ -1,0 +1,19 @@
+/** What is kept of an explained request, beside its record: the report, and its missed tokens by cause. Bounded. */
+import type { MissKind, MissReport } from '#shared/cache.ts';
+
+/** Missed tokens of one request under one cause. Equal `key`s of many requests are gathered (miss-summary.ts). */
+export interface MissShare {
+  readonly key: string;
+  readonly kind: MissKind;
+  readonly tokens: number;
+  /** What the cause is called, without its decoded text. */
+  readonly title: string;
+  /** Of divergences: where, what stands before it, and what differs there. */
+  readonly place?: { readonly token: number; readonly lead: readonly number[]; readonly asked: readonly number[]; readonly held: readonly number[]; readonly where?: string };
+}
+
+export type KeptMiss =
+  /** `leg`: which of the record's legs computed the prompt. `bytes`: its memory, about. */
+  | { readonly state: 'ready'; readonly report: MissReport; readonly shares: readonly MissShare[]; readonly leg: number; readonly bytes: number }
+  /** `isPending`: it is being found out. */
+  | { readonly state: 'unavailable'; readonly reason: string; readonly isPending: boolean };

@@ -1,0 +1,14 @@
+/**
+ * Told about records as they go on. Called on the hot path, as the trace itself is (trace.ts): an implementation stores
+ * a reference and returns.
+ */
+import type { LegRecord, RequestRecord } from './request-record.ts';
+
+export interface RecordWatcher {
+  /** The client's body was read. It is the request's own buffer: whoever keeps it bounds what he keeps. */
+  onParsed(record: RequestRecord, body: Buffer): void;
+  /** The first byte of a leg's answer came. */
+  onAnswered(leg: LegRecord): void;
+  /** The request is over; facts of its last leg may still come. */
+  onEnded(record: RequestRecord): void;
+}

@@ -1,0 +1,82 @@
+import type { Locator, Page } from '@playwright/test';
+import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme } from './support/fixtures.ts';
+
+const SECTIONS = ['Hits', 'Causes', 'Residency', 'Prefix tree', 'P vs D', 'Storms'] as const;
+const lines = (page: Page): Locator => page.getByRole('treeitem').and(page.locator('[data-node]'));
+
+async function openSection(page: Page, section: (typeof SECTIONS)[number]): Promise<void> {
+  await openView(page, 'cache');
+  await page.getByRole('tab', { name: section, exact: true }).click();
+  await expect(page.getByRole('tab', { name: section, exact: true })).toHaveAttribute('aria-selected', 'true');
+}
+
+test('the prefix tree fills from live events, opens by keyboard and leads to a block', async ({ app, host }) => {
+  await openSection(app, 'Prefix tree');
+  await expect(lines(app).first()).toBeVisible();
+  const { totalNodes } = await host.call('cache.tree', {});
+  expect(totalNodes).toBeGreaterThan(0);
+  await app.getByRole('tree', { name: 'Prefix tree' }).focus();
+  await app.keyboard.press('Enter');
+  await expect(app).toHaveURL(/sel=\d+/);
+  const block = app.getByRole('region', { name: 'Block detail' });
+  await expect(block.getByRole('heading', { name: /of its prompt/ })).toBeVisible();
+  await expect(block).toContainText('token ids');
+  await app.keyboard.press('Escape');
+  await expect(block).toHaveCount(0);
+  // The tree was not built anew when the block came and went.
+  await expect(app.getByRole('tree', { name: 'Prefix tree' })).toBeFocused();
+});
+
+test('a cell of the residency map leads to its block, and the table has the same cells', async ({ app, host }) => {
+  await openSection(app, 'Residency');
+  const map = app.locator('canvas').first();
+  await expect(map).toBeVisible();
+  await map.click({ position: { x: 3, y: 3 } });
+  await expect(app.getByRole('region', { name: 'Block detail' }).getByRole('heading', { name: /of its prompt/ })).toBeVisible();
+  await app.getByRole('button', { name: 'table', exact: true }).click();
+  const { rows } = await host.call('cache.residency', { cells: 512 });
+  await expect(app.getByRole('row').filter({ has: app.locator('th[scope="row"]') })).toHaveCount(rows.length);
+});
+
+test('hit rates are kept apart by source', async ({ app, host }) => {
+  await openSection(app, 'Hits');
+  await expect.poll(async () => (await host.call('cache.hits', {})).series.some(({ source, whole }) => source === 'engine-local' && (whole?.queryTokens ?? 0) > 0), { timeout: 30_000 }).toBe(true);
+  await app.getByRole('button', { name: 'table', exact: true }).click();
+  const fleet = app.getByRole('row', { name: /^fleet/ });
+  await expect(fleet).toContainText(/\d %/);
+});
+
+test('a request says why it missed', async ({ app, host }) => {
+  await openView(app, 'requests');
+  const rows = app.getByRole('grid', { name: 'Requests, newest first' }).locator('[data-row-id]');
+  await app.getByLabel('Filter', { exact: true }).fill('status:200');
+  await app.keyboard.press('Enter');
+  await rows.nth(1).click();
+  await app.getByRole('tab', { name: 'Why a miss' }).click();
+  const pane = app.getByRole('region', { name: 'Request detail' });
+  await expect(pane.getByText(/prompt tokens .*were in the cache|cannot be told/)).toBeVisible();
+  expect((await host.call('cache.misses', {})).windowS).toBe(300);
+});
+
+test('the frames of an event are shown as they came', async ({ app }) => {
+  await openView(app, 'kv-events');
+  await app.getByLabel('Filter', { exact: true }).fill('type:stored');
+  await app.keyboard.press('Enter');
+  await app.getByRole('grid', { name: 'KV-cache events, newest first' }).locator('[data-row-id]').first().click();
+  await app.getByRole('tab', { name: 'Raw frames' }).click();
+  const pane = app.getByRole('region', { name: 'Event and resident blocks' });
+  await expect(pane.getByRole('region', { name: 'sequence frame' })).toContainText('big-endian');
+  await expect(pane.getByLabel('Decoded payload').locator('pre')).toContainText('BlockStored');
+});
+
+for (const theme of THEMES) {
+  test(`every section of the cache is accessible in the ${theme} theme`, async ({ app }) => {
+    await useTheme(app, theme);
+    for (const section of SECTIONS) {
+      await openSection(app, section);
+      await expect(app.getByText('Asking the engine …')).toHaveCount(0);
+      await takePicture(app, `cache-${section.toLowerCase().replaceAll(' ', '-')}-${theme}`);
+      await expectAccessible(app);
+    }
+  });
+}

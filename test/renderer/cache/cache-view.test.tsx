@@ -1,0 +1,193 @@
+import { act } from 'react';
+import { afterEach, describe, expect, it } from 'vitest';
+import { PdscopeError } from '#shared/errors.ts';
+import type { StreamId } from '#shared/ids.ts';
+import type { EngineState } from '#shared/state.ts';
+import { CacheView } from '../../../renderer/src/features/cache/cache-view.tsx';
+import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
+import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
+import { FakeTransport } from '../fixtures/fake-transport.ts';
+import { mount, type Mounted } from '../fixtures/mount.tsx';
+import { sampleState } from '../fixtures/sample-state.ts';
+import { withLayout } from '../table/layout.ts';
+import { sampleBlock, sampleDifference, sampleHits, samplePage, sampleResidency, sampleStorms, sampleSummary, SURE } from './sample-cache.ts';
+
+function answering(): FakeTransport {
+  const transport = new FakeTransport();
+  transport.answer('cache.hits', (input) => sampleHits(input));
+  transport.answer('cache.misses', () => sampleSummary());
+  transport.answer('cache.residency', ({ cells = 2048 }) => sampleResidency(cells));
+  transport.answer('cache.tree', ({ node }) => samplePage(node));
+  transport.answer('cache.search', () => ({ matches: samplePage(undefined).children.slice(0, 2), matchedTokens: 96, askedTokens: 120 }));
+  transport.answer('cache.difference', () => sampleDifference());
+  transport.answer('cache.storms', () => ({ storms: sampleStorms() }));
+  transport.answer('cache.block', ({ node }) => sampleBlock(node ?? 0));
+  return transport;
+}
+
+async function show(url: Parameters<typeof setUrlState>[0], transport = answering(), state: EngineState = sampleState()): Promise<Mounted> {
+  setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '', ...url });
+  const page = await mount(
+    <>
+      <HotkeyBinder />
+      <CacheView />
+    </>,
+    transport,
+  );
+  await act(async () => transport.snapshot('state', { state }));
+  return page;
+}
+
+const lines = (page: Mounted): readonly HTMLElement[] => [...page.root.querySelectorAll<HTMLElement>('[role="treeitem"]')];
+const calls = (transport: FakeTransport, name: string): readonly unknown[] => transport.calls.filter((call) => call.name === name).map(({ input }) => input);
+const key = (element: HTMLElement, name: string): Promise<void> => act(async () => void element.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true })));
+
+describe('CacheView', () => {
+  withLayout(1100, 520);
+  afterEach(() => {
+    document.body.replaceChildren();
+    setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '' });
+  });
+
+  it('keeps hit rates apart by source, and says how far the index can be trusted', async () => {
+    await using page = await show({});
+    await page.until(() => page.text().includes('Disagreements'));
+    const tiles = [...page.root.querySelectorAll('[aria-label="Hit rate by source"] dt')].map((label) => label.textContent);
+    expect(tiles).toEqual(['engine, local', 'engine, external', 'prompt by source', 'cached_tokens, P', 'cached_tokens, D', 'pdscope’s index']);
+    const trust = page.root.querySelector('button[aria-label^="confidence 86 %"]');
+    expect(trust?.getAttribute('aria-label')).toContain('D2/0: 23 batches were lost in a gap');
+    expect(page.text()).toContain('▲ 85.0 pt');
+    expect(page.text()).toContain('The index believes in blocks that the engine no longer has');
+    await page.click('button', 'table');
+    await page.until(() => page.text().includes('45.6 % of 300k'));
+    const p1 = [...page.root.querySelectorAll('tbody tr')].find((row) => row.querySelector('th')?.textContent === 'P1');
+    // cached_tokens of P1 said nothing: a dash, not 0 %.
+    expect(p1?.querySelectorAll('td')[3]?.textContent).toBe('—');
+  });
+
+  it('keeps the section in the link, and nothing of the section before', async () => {
+    await using page = await show({ tab: 'residency', metric: 'reuse' });
+    await page.until(() => page.text().includes('times stored or announced again'));
+    await page.click('[role="tab"]', 'Prefix tree');
+    expect(globalThis.location.hash).toBe('#/cache?tab=tree');
+    await page.until(() => lines(page).length > 0);
+  });
+
+  it('maps residency, counts what it cannot place, and has the same as a table by keyboard', async () => {
+    const transport = answering();
+    await using page = await show({ tab: 'residency' }, transport);
+    await page.until(() => page.text().includes('36,907 blocks placed'));
+    expect(page.text()).toContain('▲ 311 blocks unplaced');
+    expect([...page.root.querySelectorAll('canvas')].map((canvas) => canvas.getAttribute('aria-label'))[0]).toContain('P0: 9881 blocks, coloured by time since the block was stored');
+    await page.click('button', 'table');
+    const region = page.find('[role="region"]', 'Cells of P0/0');
+    const open = [...region.querySelectorAll('button')];
+    expect(open.length).toBeGreaterThan(5);
+    await act(async () => open[2]?.click());
+    expect(globalThis.location.hash).toContain('sel=3');
+    await page.until(() => calls(transport, 'cache.block').length > 0);
+    expect(calls(transport, 'cache.block')[0]).toEqual({ node: 3 });
+  });
+
+  it('opens the tree by keyboard, asks only for what is open, and shows the block', async () => {
+    const transport = answering();
+    await using page = await show({ tab: 'tree' }, transport);
+    await page.until(() => lines(page).length > 5);
+    expect(calls(transport, 'cache.tree')).toEqual([{ orderBy: 'blocks', limit: 200 }]);
+    const tree = page.find('[role="tree"]', 'Prefix tree');
+    const [first] = lines(page);
+    expect(first?.getAttribute('aria-expanded')).toBe('false');
+    expect(first?.getAttribute('aria-setsize')).toBe('12');
+    await key(tree, 'ArrowRight');
+    const opened = Number(first?.dataset['node']);
+    await page.until(() => calls(transport, 'cache.tree').some((input) => (input as { node?: number }).node === opened));
+    await page.until(() => lines(page).some((line) => line.getAttribute('aria-level') === '2' && line.dataset['node'] !== undefined));
+    await key(tree, 'ArrowRight');
+    await key(tree, 'Enter');
+    const child = lines(page).find((line) => line.getAttribute('aria-level') === '2')?.dataset['node'];
+    expect(globalThis.location.hash).toContain(`sel=${child}`);
+    await page.until(() => page.text().includes('Block 12 of its prompt'));
+    expect(page.text()).toContain('3 earlier stays no longer kept.');
+    await page.press('Escape');
+    expect(globalThis.location.hash).not.toContain('sel=');
+  });
+
+  it('walks from a block to the one that displaced it', async () => {
+    await using page = await show({ tab: 'tree', selection: '12' });
+    await page.until(() => page.text().includes('displaced by'));
+    await page.click('button', 'block #77');
+    expect(globalThis.location.hash).toContain('sel=77');
+  });
+
+  it('searches by text or tokens, and tells a prefix that nobody has', async () => {
+    const transport = answering();
+    await using page = await show({ tab: 'tree', filter: '151644, 8948' }, transport);
+    await page.until(() => page.text().includes('96 of 120 tokens indexed (80.0 %)'));
+    expect(calls(transport, 'cache.search')[0]).toEqual({ tokens: [151_644, 8948], limit: 100 });
+    transport.answer('cache.search', () => ({ matches: [], matchedTokens: 0, askedTokens: 4 }));
+    await act(async () => setUrlState({ filter: 'nobody' }));
+    await page.until(() => page.text().includes('Nothing begins like this'));
+    await page.click('button', 'Clear the search');
+    expect(globalThis.location.hash).not.toContain('q=');
+  });
+
+  it('says what was sent although it was there, and never invents a size', async () => {
+    const transport = answering();
+    const { bytes: _bytes, ...onlyLeft } = sampleDifference().onlyLeft;
+    transport.answer('cache.difference', () => sampleDifference({ onlyLeft }));
+    await using page = await show({ tab: 'difference' }, transport);
+    await page.until(() => page.text().includes('on both'));
+    const row = (name: string): string => [...page.root.querySelectorAll('tbody tr')].find((one) => one.querySelector('th')?.textContent?.includes(name))?.textContent ?? '';
+    expect(row('on P only')).toContain('9,881158,096—24.6 %');
+    expect(row('on both')).toContain('2.3\u2009GiB');
+    expect(row('sent though D had it')).toContain('67,360—12.0 %of 561,000 tokens pulled');
+  });
+
+  it('sums up causes and links the requests that show them', async () => {
+    await using page = await show({ tab: 'causes' });
+    await page.until(() => page.text().includes('62.0 %'));
+    expect(page.text()).toContain('diverges after 96 tokens: "Current time: 2026-11-20T14:"');
+    expect(page.text()).toContain('403,186 tokens in 311 requests: #59 #58 #57 #56 #55 #54 and 305 more');
+    expect(page.text()).toContain('12 requests: no instance could tokenise the prompt');
+    await page.click('a', '#59');
+    expect(globalThis.location.hash).toBe('#/requests?sel=r59&tab=why');
+  });
+
+  it('lists storms with their samples', async () => {
+    await using page = await show({ tab: 'storms', windowMin: 5 });
+    await page.until(() => page.text().includes('▲ 812'));
+    expect(page.text()).toContain('Storms · 3');
+    expect(page.text()).toContain('Needed again on P1');
+  });
+
+  it('tells no stream, none connected, unknown tokens, an empty index and a narrowing apart', async () => {
+    const transport = answering();
+    transport.answer('cache.tree', ({ instance }) => samplePage(undefined, { children: [], omitted: 0, totalNodes: instance === undefined ? 0 : 40_112, confidence: SURE }));
+    const state = sampleState();
+    await using page = await show({ tab: 'tree' }, transport, { ...state, streams: [] });
+    await page.until(() => page.text().includes('No KV-event stream'));
+    const withStreams = async (change: Partial<EngineState['streams'][number]>): Promise<void> =>
+      act(async () => transport.snapshot('state', { state: { ...state, streams: state.streams.map((stream) => ({ ...stream, ...change })) } }));
+    await withStreams({ state: 'lost' });
+    await page.until(() => page.text().includes('No stream is connected'));
+    await withStreams({ state: 'live', sawStart: false });
+    await page.until(() => page.text().includes('No tokens are known'));
+    expect(page.text()).toContain('(5 streams joined late)');
+    await withStreams({ state: 'live', resident: [] });
+    await page.until(() => page.text().includes('Nothing is indexed yet'));
+    await act(async () => setUrlState({ scope: 'd0' }));
+    await page.until(() => page.text().includes('The narrowing hides everything'));
+    await page.click('button', 'Show all instances');
+    expect(globalThis.location.hash).not.toContain('in=');
+  });
+
+  it('shows the engine’s own words when it refuses', async () => {
+    const transport = answering();
+    transport.answer('cache.block', () => {
+      throw new PdscopeError('not_found', 'The index no longer has block 12.');
+    });
+    await using page = await show({ tab: 'storms', selection: `${'p0/0' as StreamId}:9f3ac4d1` }, transport);
+    await page.until(() => page.text().includes('The index no longer has block 12.'));
+    expect(calls(transport, 'cache.block')[0]).toEqual({ stream: 'p0/0', hash: '9f3ac4d1' });
+  });
+});

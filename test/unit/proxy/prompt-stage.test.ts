@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { findDecodeHolder } from '#engine/proxy/decode-holder.ts';
+import type { Instance } from '#engine/fleet/instance.ts';
+import type { ClientRequest } from '#engine/proxy/client-request.ts';
+import { scanMembers } from '#engine/proxy/json-members.ts';
+import type { InstancePrefix } from '#engine/proxy/policies/prefix-lookup.ts';
+import { tokenizeBody } from '#engine/proxy/prompt-stage.ts';
+import { PromptView } from '#engine/proxy/prompt-view.ts';
+import { RoutingTokenizer } from '#engine/proxy/routing-tokenizer.ts';
+import type { InstanceId } from '#shared/ids.ts';
+
+function request(api: ClientRequest['api'], text: string): ClientRequest {
+  const body = Buffer.from(text);
+  return { api, requestId: 'r', headers: {}, body, json: JSON.parse(text) as Record<string, unknown>, members: scanMembers(body) ?? [], isStream: false };
+}
+
+describe('the body of /tokenize', () => {
+  it('has the members that decide about tokens, as the client spelled them', () => {
+    const chat = '{ "stream": true, "messages" : [{"role":"user","content":"h\\u00e9"}], "max_tokens":5, "tools":[{"n":1.0}], "model":"m", "chat_template_kwargs": {"x":12345678901234567890} }';
+    expect(tokenizeBody(request('chat', chat))?.toString()).toBe(
+      '{"messages" : [{"role":"user","content":"h\\u00e9"}],"tools":[{"n":1.0}],"model":"m","chat_template_kwargs": {"x":12345678901234567890}}',
+    );
+    expect(tokenizeBody(request('completions', '{"prompt":"p","echo":true,"add_special_tokens":false}'))?.toString()).toBe('{"prompt":"p","add_special_tokens":false}');
+  });
+
+  it('does not exist without a prompt, and for token ids', () => {
+    expect(tokenizeBody(request('chat', '{"model":"m"}'))).toBeUndefined();
+    expect(tokenizeBody(request('generate', '{"token_ids":[1]}'))).toBeUndefined();
+  });
+});
+
+describe('asking for tokens', () => {
+  it('pauses after three failures in a row, longer each time, until one call succeeds', () => {
+    let now = 0;
+    const tokenizer = new RoutingTokenizer(() => now);
+    tokenizer.failed('late');
+    tokenizer.failed('late');
+    tokenizer.succeeded();
+    tokenizer.failed('late');
+    tokenizer.failed('late');
+    expect(tokenizer.reasonAgainst).toBeUndefined();
+    tokenizer.failed('too late');
+    expect(tokenizer.reasonAgainst).toBe('tokenizing is paused for 1 s after failures, the last: too late');
+    now = 1000;
+    expect(tokenizer.reasonAgainst).toBeUndefined();
+    tokenizer.failed('again');
+    expect(tokenizer.reasonAgainst).toBe('tokenizing is paused for 2 s after failures, the last: again');
+    for (let round = 0; round < 20; round += 1) {
+      now += 60_000;
+      expect(tokenizer.reasonAgainst).toBeUndefined();
+      tokenizer.failed('again');
+    }
+    expect(tokenizer.reasonAgainst).toContain('60 s');
+    now += 60_000;
+    tokenizer.succeeded();
+    tokenizer.failed('late');
+    expect(tokenizer.reasonAgainst).toBeUndefined();
+  });
+});
+
+describe('a decode instance that can do without prefill', () => {
+  const instances = [4, 1, 1].map((inFlight, index) => ({ id: `d${index}`, name: `D${index}`, inFlight, dpSize: 1 }) as unknown as Instance);
+  const entry = (id: string, matchedTokens: number, confidence = 1): InstancePrefix => ({ instance: id as InstanceId, matchedTokens, matchedBlocks: matchedTokens / 16, confidence });
+  const prompt = (entries: readonly InstancePrefix[]): PromptView =>
+    new PromptView(request('completions', `{"prompt":[${Array.from({ length: 100 }, (_, index) => index).join(',')}]}`), { prefix: () => entries });
+
+  it('holds all but fewer tokens than the limit, with good confidence', () => {
+    expect(findDecodeHolder(instances, prompt([entry('d0', 96)]), 5)).toMatchObject({ instance: { name: 'D0' }, matchedTokens: 96, promptTokens: 100, limit: 5 });
+    expect(findDecodeHolder(instances, prompt([entry('d0', 96)]), 4)).toBeUndefined();
+    expect(findDecodeHolder(instances, prompt([entry('d0', 96, 0.79)]), 50)).toBeUndefined();
+    expect(findDecodeHolder(instances, prompt([entry('p0', 96)]), 50)).toBeUndefined();
+    expect(findDecodeHolder(instances, new PromptView(request('completions', '{"prompt":"text"}'), { prefix: () => [entry('d0', 96)] }), 50)).toBeUndefined();
+  });
+
+  it('is the least busy one, then the one that holds most', () => {
+    expect(findDecodeHolder(instances, prompt([entry('d0', 96), entry('d1', 80), entry('d2', 64)]), 50)?.instance.name).toBe('D1');
+    expect(findDecodeHolder(instances, prompt([entry('d1', 64), entry('d2', 80)]), 50)?.instance.name).toBe('D2');
+  });
+});
