@@ -72,7 +72,7 @@ export class Cache {
     this.index = index;
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
-    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, authorization, findings, logger, isOn: explainMisses });
+    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses });
     this.watcher = this.#explainer;
   }
 
