@@ -80,6 +80,11 @@ export class Cache {
     return this.#explainer.isOn;
   }
 
+  /** Requests left out because too many came at once, or too large ones. */
+  get unexplained(): number {
+    return this.#explainer.dropped;
+  }
+
   /** Applies to requests that begin from now on; switched off, prompts kept so far are let go. */
   setExplaining(isOn: boolean): void {
     this.#explainer.setOn(isOn);
