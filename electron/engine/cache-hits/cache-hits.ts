@@ -83,7 +83,8 @@ export class CacheHits implements IndexHitRecorder {
     if (second - this.#lastLookSecond < WATCH_EVERY_S) return;
     this.#lastLookSecond = second;
     const window = { from: second - WATCH_WINDOW_S + 1, to: second };
-    this.#watch.look(this.#disagreements(instances, window, TOLERANCE), this.#disagreements(instances, window, TOLERANCE_OPEN));
+    const readers = this.#readers(instances);
+    this.#watch.look(disagreementsOf(readers, window, TOLERANCE), disagreementsOf(readers, window, TOLERANCE_OPEN));
   }
 
   recordIndex({ instance, queryTokens, hitTokens, confidence }: IndexHit): void {
@@ -98,7 +99,7 @@ export class CacheHits implements IndexHitRecorder {
     const to = this.#second();
     const first = Math.max(to - windowS + 1, to - SERIES_SECONDS + 1);
     const window = { from: first - (first % stepS), to };
-    const readers = instances.map((instance) => ({ instance, ...this.#readers(instance.id) }));
+    const readers = this.#readers(instances);
     const series: HitSeries[] = [];
     for (const source of HIT_SOURCES) {
       const ofSource = readers.flatMap(({ instance, bySource, confidence }) => {
@@ -115,40 +116,30 @@ export class CacheHits implements IndexHitRecorder {
         series.push({ ...own, instance: instance.id, instanceName: instance.name, ...(confidence !== undefined && { confidence }) });
       }
     }
-    const disagreements = this.#disagreements(instances, window, TOLERANCE).map(
+    const disagreements = disagreementsOf(readers, window, TOLERANCE).map(
       ({ instance, instanceName, left, right, leftRate, rightRate, meaning }) => ({ instance, instanceName, left, right, leftRate, rightRate, meaning }),
     );
     return { nowUnixMs: this.#now(), windowS, stepS, series, disagreements };
   }
 
-  #disagreements(instances: readonly Instance[], { from, to }: { readonly from: number; readonly to: number }, tolerance: number): Disagreement[] {
-    const all = instances.map(({ id, name, role }): InstanceHits => {
-      const hits: Partial<Record<HitSource, HitSum>> = {};
-      const { bySource } = this.#readers(id);
-      for (const source of HIT_SOURCES) {
-        const sum = bySource[source]?.sum(from, to);
-        if (sum !== undefined) hits[source] = sum;
-      }
-      return { instance: id, instanceName: name, role, hits };
+  #readers(instances: readonly Instance[]): InstanceReaders[] {
+    const stats = new Map(Array.from(this.#options.stats(), (one) => [one.id, one]));
+    return instances.map((instance) => {
+      const watched = this.#instances.get(instance.id);
+      const cached = stats.get(instance.id)?.cached;
+      return {
+        instance,
+        bySource: {
+          ...watched?.engine.sources,
+          ...(cached !== undefined && {
+            'prefill-cached-tokens': hitsOf(cached.prefill.promptTokens, cached.prefill.cachedTokens),
+            'decode-cached-tokens': hitsOf(cached.decode.promptTokens, cached.decode.cachedTokens),
+          }),
+          ...(watched !== undefined && { index: watched.index }),
+        },
+        confidence: watched?.confidence,
+      };
     });
-    const hasPrefill = all.some(({ role, hits }) => role === 'prefill' && (hits['prefill-cached-tokens'] ?? hits['engine-local']) !== undefined);
-    return all.flatMap((one) => reconcile(one, { tolerance, hasPrefill }));
-  }
-
-  #readers(id: InstanceId): { readonly bySource: Readonly<Partial<Record<HitSource, HitReader>>>; readonly confidence: Confidence | undefined } {
-    const watched = this.#instances.get(id);
-    const stats = Array.from(this.#options.stats()).find((one) => one.id === id);
-    return {
-      bySource: {
-        ...watched?.engine.sources,
-        ...(stats !== undefined && {
-          'prefill-cached-tokens': hitsOf(stats.cached.prefill.promptTokens, stats.cached.prefill.cachedTokens),
-          'decode-cached-tokens': hitsOf(stats.cached.decode.promptTokens, stats.cached.decode.cachedTokens),
-        }),
-        ...(watched !== undefined && { index: watched.index }),
-      },
-      confidence: watched?.confidence,
-    };
   }
 
   #now(): number {
@@ -158,6 +149,26 @@ export class CacheHits implements IndexHitRecorder {
   #second(): number {
     return Math.floor(this.#now() / 1000);
   }
+}
+
+interface InstanceReaders {
+  readonly instance: Instance;
+  readonly bySource: Readonly<Partial<Record<HitSource, HitReader>>>;
+  /** Of the index. */
+  readonly confidence: Confidence | undefined;
+}
+
+function disagreementsOf(readers: readonly InstanceReaders[], { from, to }: { readonly from: number; readonly to: number }, tolerance: number): Disagreement[] {
+  const all = readers.map(({ instance: { id, name, role }, bySource }): InstanceHits => {
+    const hits: Partial<Record<HitSource, HitSum>> = {};
+    for (const source of HIT_SOURCES) {
+      const sum = bySource[source]?.sum(from, to);
+      if (sum !== undefined) hits[source] = sum;
+    }
+    return { instance: id, instanceName: name, role, hits };
+  });
+  const hasPrefill = all.some(({ role, hits }) => role === 'prefill' && (hits['prefill-cached-tokens'] ?? hits['engine-local']) !== undefined);
+  return all.flatMap((one) => reconcile(one, { tolerance, hasPrefill }));
 }
 
 interface Steps {
