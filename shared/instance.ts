@@ -69,8 +69,24 @@ export interface EngineGauges {
     readonly localCacheHit?: number;
     readonly externalKvTransfer?: number;
   };
+  /** For `cache.hits`. */
+  readonly cacheTokens?: EngineCacheTokens;
   readonly nixlExpired?: number;
   readonly nixlFailedTransfers?: number;
+}
+
+/**
+ * Growth of the engine's cache counters since pdscope began to scrape it, tokens over all ranks; resets of the counters
+ * do not show. Absent: not exposed, or not scraped twice yet.
+ */
+export interface EngineCacheTokens {
+  readonly prefixQueries?: number;
+  readonly prefixHits?: number;
+  readonly externalQueries?: number;
+  readonly externalHits?: number;
+  readonly localCompute?: number;
+  readonly localCacheHit?: number;
+  readonly externalKvTransfer?: number;
 }
 
 /** Per-instance latency as pdscope observed it, last five minutes. Milliseconds. */

@@ -108,6 +108,7 @@ export const OPERATION_INPUTS = {
   'connector.status': z.object({}),
   'protocol.set': ProtocolChangeSchema,
   'capture.set': z.object({ isOn: z.boolean() }),
+  'explain.set': z.object({ isOn: z.boolean() }),
   'profile.start': ofInstances,
   'profile.stop': ofInstances,
   'findings.list': z.object({
@@ -202,6 +203,7 @@ export interface OperationOutputs {
   'findings.dismiss': { readonly id: string };
   'findings.clear': { readonly cleared: number };
   'capture.set': { readonly isOn: boolean };
+  'explain.set': { readonly isOn: boolean };
   'requests.get': RequestDetail;
   'requests.clear': { readonly cleared: number };
   'kv.blocks': ResidentPage;
@@ -246,6 +248,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'findings.list': { title: 'Findings', kind: 'query', summary: 'What pdscope concluded, with evidence and next steps.' },
   'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it is seen again.' },
   'findings.clear': { title: 'Clear findings', kind: 'destructive', summary: 'Forget all findings.' },
+  'explain.set': { title: 'Explain misses', kind: 'command', summary: 'Ask an instance for the tokens of new prompts, to tell why they missed; prompts are kept until then.' },
   'capture.set': { title: 'Capture bodies', kind: 'command', summary: 'Keep request and response bodies of new requests (capped).' },
   'requests.get': { title: 'Request detail', kind: 'query', summary: 'Everything recorded about one request.' },
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },

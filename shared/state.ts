@@ -47,6 +47,10 @@ export interface EngineState {
   readonly hasAdminKey: boolean;
   /** Whether bodies of new requests are kept (`capture.set`). */
   readonly isCapturing: boolean;
+  /** Whether new requests are explained (`explain.set`). */
+  readonly isExplaining?: boolean;
+  /** Requests not explained because too many came at once, or too large ones. */
+  readonly unexplained?: number;
   readonly process: {
     readonly rssBytes: number;
     readonly heapBytes: number;

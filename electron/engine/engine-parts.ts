@@ -1,5 +1,6 @@
 /** The engine's parts, as operations and the state see them. */
 import type { InstanceView } from '#shared/instance.ts';
+import type { CacheHits } from './cache-hits/cache-hits.ts';
 import type { Cache } from './cache/cache.ts';
 import type { Demo } from './demo.ts';
 import type { EngineSettings } from './engine-options.ts';
@@ -22,6 +23,7 @@ export interface EngineParts {
   readonly telemetry: Telemetry;
   readonly findings: Findings;
   readonly cache: Cache;
+  readonly cacheHits: CacheHits;
   readonly proxy: Proxy;
   readonly gauges: ProcessGauges;
   /** Absent outside demo mode. */

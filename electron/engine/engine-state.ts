@@ -3,7 +3,7 @@ import type { EngineState } from '#shared/state.ts';
 import { viewOf, type EngineParts } from './engine-parts.ts';
 
 export function engineState(parts: EngineParts, proxyUrl: string | undefined): EngineState {
-  const { fleet, kvEvents, telemetry, findings, proxy, gauges, settings, demo } = parts;
+  const { fleet, kvEvents, telemetry, findings, cache, proxy, gauges, settings, demo } = parts;
   const { promptTokens5m, cachedTokens5m } = telemetry;
   const instances = fleet.list();
   return {
@@ -18,6 +18,8 @@ export function engineState(parts: EngineParts, proxyUrl: string | undefined): E
     findings: findings.summary(),
     hasAdminKey: settings.adminApiKey !== undefined,
     isCapturing: telemetry.isCapturing,
+    isExplaining: cache.isExplaining,
+    unexplained: cache.unexplained,
     process: gauges.read(),
     totals: { ...telemetry.totals(), kvEventsPerSecond: kvEvents.eventsPerSecond() },
     latency: telemetry.fleetLatency(),

@@ -7,6 +7,8 @@ import type { KvRow } from '#shared/kv.ts';
 import type { OperationName, OperationOutputs } from '#shared/operations.ts';
 import type { RequestRow } from '#shared/request.ts';
 import type { EngineState } from '#shared/state.ts';
+import { CacheHits } from './cache-hits/cache-hits.ts';
+import { IndexLookup } from './cache-hits/index-lookup.ts';
 import { Cache, createCacheIndex } from './cache/cache.ts';
 import { hasDemoShape, withDemoDefaults } from './demo-defaults.ts';
 import type { Demo, DemoInput } from './demo.ts';
@@ -63,13 +65,14 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       ? undefined
       : await startDemo({ settings: settings.demo, hasShape: hasDemoShape(options), connector, protocol, logger });
   const parts = buildParts(options, settings, logger, demo);
-  const { fleet, proxy, kvEvents, telemetry, gauges } = parts;
+  const { fleet, proxy, kvEvents, telemetry, cacheHits, gauges } = parts;
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= closeParts(parts, sampler));
   followFleet(parts, logger);
   const sampler = setInterval(() => {
     gauges.sample();
     telemetry.sample(fleet.list());
+    cacheHits.sample(fleet.list());
   }, SAMPLE_INTERVAL_MS);
   try {
     for (const spec of settings.instances) checkKvEvents(spec);
@@ -103,12 +106,14 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses });
   const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
+  const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
   const proxy = createProxy({
     scheduler: fleet,
     fleet,
     protocol: settings.protocol,
     findings,
     linter: createLinter({ fleet }),
+    prefixes: new IndexLookup({ index, fleet, kvEvents }),
     tracer: telemetry,
     logger,
     connector: settings.connector,
@@ -137,7 +142,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
     version,
   });
   const gauges = new ProcessGauges();
-  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, cache, proxy, gauges, demo };
+  return { settings, version, host, startedAtUnixMs: Date.now(), fleet, kvEvents, telemetry, findings, cache, cacheHits, proxy, gauges, demo };
 }
 
 /** KV streams come and go with their instances, one per data-parallel rank. */

@@ -82,6 +82,10 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
       telemetry.setCapture(isOn);
       return { isOn };
     },
+    'explain.set': ({ isOn }) => {
+      cache.setExplaining(isOn);
+      return { isOn };
+    },
     'requests.get': ({ id }) => {
       const detail = telemetry.detail(id);
       if (detail === undefined) throw new PdscopeError('request_not_found', `Request ${id} is not kept: it was evicted, cleared, or never recorded.`);
@@ -91,7 +95,7 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'kv.blocks': (input) => kvEvents.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
     'kv.frames': ({ n }) => kvEvents.frames(n),
-    'cache.hits': notYet,
+    'cache.hits': (input) => parts.cacheHits.query(input, fleet.list()),
     ...cache.answers,
     'requests.why': ({ id }) => cache.why(id, telemetry),
     'cache.misses': ({ windowS }) => cache.misses(windowS, telemetry),
@@ -137,8 +141,4 @@ export function checkKvEvents({ kvEvents }: InstanceSpec): void {
 function needDemo(demo: Demo | undefined): Demo {
   if (demo === undefined) throw new PdscopeError('not_simulated', 'Only the demo (pdscope serve --demo) has simulated instances and traffic to steer.');
   return demo;
-}
-
-function notYet(): never {
-  throw new PdscopeError('not_built', 'This is not built yet.');
 }

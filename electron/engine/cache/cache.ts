@@ -72,12 +72,17 @@ export class Cache {
     this.index = index;
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
-    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, authorization, findings, logger, isOn: explainMisses });
+    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses });
     this.watcher = this.#explainer;
   }
 
   get isExplaining(): boolean {
     return this.#explainer.isOn;
+  }
+
+  /** Requests left out because too many came at once, or too large ones. */
+  get unexplained(): number {
+    return this.#explainer.dropped;
   }
 
   /** Applies to requests that begin from now on; switched off, prompts kept so far are let go. */

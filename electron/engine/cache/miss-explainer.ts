@@ -17,20 +17,23 @@ import type { Logger } from '../log.ts';
 import { engineMetricsOf } from '../telemetry/materialise.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
 import type { LegRecord, RequestRecord } from '../telemetry/request-record.ts';
+import { placeOf } from './cause-place.ts';
 import type { EngineCall } from './engine-call.ts';
 import { disagreement } from './hit-check.ts';
-import type { KeptMiss } from './kept-report.ts';
+import type { KeptMiss, MissShare } from './kept-report.ts';
 import { makeReport } from './miss-report.ts';
 import { OFF_REASON, PromptKeeper } from './prompt-keeper.ts';
 import { promptSource, type PromptSource } from './prompt-source.ts';
 import { promptTokens } from './prompt-tokens.ts';
 import { streamTrust } from './stream-trust.ts';
+import type { TokenText } from './token-text.ts';
 
 export interface MissExplainerOptions {
   readonly index: KvIndex;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
   readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf'>;
   readonly call: EngineCall;
+  readonly text: TokenText;
   readonly authorization: string | undefined;
   readonly findings: VerdictSink;
   readonly logger: Logger;
@@ -55,6 +58,7 @@ const REPLAY_PATIENCE_MS = 5000;
 const AT_ONCE = 2;
 const MAX_QUEUE = 256;
 const MAX_CHECKS = 1000;
+const MAX_PLACES = 500;
 
 const PENDING: KeptMiss = { state: 'unavailable', reason: 'the prompt is being made tokens; ask again in a moment', isPending: true };
 
@@ -63,6 +67,8 @@ export class MissExplainer implements RecordWatcher {
   readonly #keeper: PromptKeeper;
   #queue: Job[] = [];
   #checks: { readonly record: RequestRecord; readonly dueMs: number }[] = [];
+  /** Where causes stand, by their key: equal causes are looked up once. */
+  readonly #places = new Map<string, { readonly where: string | undefined }>();
   #running = 0;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -194,13 +200,35 @@ export class MissExplainer implements RecordWatcher {
     if (!answer.ok) return unavailable(answer.reason);
     const adapter = model !== undefined && fleet.get(instance)?.models[0] !== model && index.graph.extras.find({ lora: model }) !== undefined ? model : undefined;
     const views = kvEvents.streams();
-    return makeReport(
+    const why = makeReport(
       {
         request: record.id, prompt: answer.prompt, atUnixMs: sentAtUnixMs + queueMs(leg), instance, rank: leg.rank,
         lora: adapter, salt: saltOf(source), leg: record.legs.indexOf(leg),
       },
       { index, roleOf: (id) => fleet.get(id)?.role, confidenceOf: (stream: StreamId): Confidence => streamTrust(views.find(({ id }) => id === stream)) },
     );
+    return why.state === 'ready' ? { ...why, shares: await this.#placed(why.shares, source) } : why;
+  }
+
+  /** Says of divergences in which message they stand, while the request is still at hand. */
+  async #placed(shares: readonly MissShare[], source: PromptSource): Promise<readonly MissShare[]> {
+    if (source.kind !== 'chat') return shares;
+    return await Promise.all(shares.map(async (share) => {
+      const { key, place } = share;
+      if (place === undefined) return share;
+      let found = this.#places.get(key);
+      if (found === undefined) {
+        const [lead, asked] = await this.#options.text.decode([{ tokens: place.lead }, { tokens: place.asked }]);
+        if (asked === undefined) return share;
+        found = { where: placeOf(source.json, { lead: lead ?? '', asked }) };
+        this.#places.set(key, found);
+        for (const oldest of this.#places.keys()) {
+          if (this.#places.size <= MAX_PLACES) break;
+          this.#places.delete(oldest);
+        }
+      }
+      return found.where === undefined ? share : { ...share, place: { ...place, where: found.where } };
+    }));
   }
 
   #set(record: RequestRecord, why: KeptMiss): void {

@@ -3,7 +3,7 @@
  * rates come from two scrapes and survive counter resets. What the engine does not expose stays absent.
  * Names: vLLM `vllm/v1/metrics/loggers.py` and `.../nixl/stats.py`; the old `gpu_*` names were removed 2025-11-25.
  */
-import { MAX_RANKS, type EngineGauges } from '#shared/instance.ts';
+import { MAX_RANKS, type EngineCacheTokens, type EngineGauges } from '#shared/instance.ts';
 import type { MetricSample } from './prometheus-text.ts';
 
 const RUNNING = 'vllm:num_requests_running';
@@ -19,6 +19,15 @@ const PROMPT_TOKENS = ['vllm:prompt_tokens_total'] as const;
 const GENERATION_TOKENS = ['vllm:generation_tokens_total'] as const;
 const PREEMPTIONS = 'vllm:num_preemptions_total';
 const BY_SOURCE = 'vllm:prompt_tokens_by_source_total';
+const CACHE_COUNTERS: readonly { readonly key: keyof EngineCacheTokens; readonly names: readonly string[]; readonly source?: string }[] = [
+  { key: 'prefixQueries', names: PREFIX_QUERIES },
+  { key: 'prefixHits', names: PREFIX_HITS },
+  { key: 'externalQueries', names: EXTERNAL_QUERIES },
+  { key: 'externalHits', names: EXTERNAL_HITS },
+  { key: 'localCompute', names: [BY_SOURCE], source: 'local_compute' },
+  { key: 'localCacheHit', names: [BY_SOURCE], source: 'local_cache_hit' },
+  { key: 'externalKvTransfer', names: [BY_SOURCE], source: 'external_kv_transfer' },
+];
 const NIXL_EXPIRED = 'vllm:nixl_num_kv_expired_reqs_total';
 const NIXL_FAILED = 'vllm:nixl_num_failed_transfers_total';
 
@@ -49,6 +58,7 @@ export class GaugeReducer {
   #last: Counters | undefined;
   #prefixHitRate: number | undefined;
   #externalHitRate: number | undefined;
+  #cacheTokens: EngineCacheTokens | undefined;
 
   /** Reduces one page. The first one has no rates. */
   reduce(samples: readonly MetricSample[], at: ScrapeTime): EngineGauges {
@@ -66,6 +76,10 @@ export class GaugeReducer {
     this.#prefixHitRate = ratio(increase(PREFIX_HITS), increase(PREFIX_QUERIES)) ?? this.#prefixHitRate;
     this.#externalHitRate = ratio(increase(EXTERNAL_HITS), increase(EXTERNAL_QUERIES)) ?? this.#externalHitRate;
 
+    for (const { key, names, source } of CACHE_COUNTERS) {
+      const grown = last === undefined ? undefined : increaseOf(byName, names, last, source);
+      if (grown !== undefined) this.#cacheTokens = { ...this.#cacheTokens, [key]: (this.#cacheTokens?.[key] ?? 0) + grown };
+    }
     const bySource = {
       ...named('localCompute', sum(byName, BY_SOURCE, { source: 'local_compute' })),
       ...named('localCacheHit', sum(byName, BY_SOURCE, { source: 'local_cache_hit' })),
@@ -87,6 +101,7 @@ export class GaugeReducer {
       ...named('generationTokensPerSecond', rate(GENERATION_TOKENS)),
       ...named('preemptions', sum(byName, PREEMPTIONS)),
       ...(Object.keys(bySource).length > 0 && { promptTokensBySource: bySource }),
+      ...(this.#cacheTokens !== undefined && { cacheTokens: this.#cacheTokens }),
       ...named('nixlExpired', sum(byName, NIXL_EXPIRED)),
       ...named('nixlFailedTransfers', sum(byName, NIXL_FAILED)),
     };
@@ -106,12 +121,13 @@ function groupByName(samples: readonly MetricSample[]): ByName {
 }
 
 function seriesKey(sample: MetricSample): string {
-  return `${sample.name}\u0000${sample.labels['engine'] ?? ''}\u0000${sample.labels['model_name'] ?? ''}`;
+  const { engine = '', model_name: model = '', source = '' } = sample.labels;
+  return `${sample.name}\u0000${engine}\u0000${model}\u0000${source}`;
 }
 
 function counterValues(byName: ByName): Map<string, number> {
   const values = new Map<string, number>();
-  for (const names of [PREFIX_QUERIES, PREFIX_HITS, EXTERNAL_QUERIES, EXTERNAL_HITS, PROMPT_TOKENS, GENERATION_TOKENS]) {
+  for (const names of [PREFIX_QUERIES, PREFIX_HITS, EXTERNAL_QUERIES, EXTERNAL_HITS, PROMPT_TOKENS, GENERATION_TOKENS, [BY_SOURCE]]) {
     for (const name of names) {
       for (const sample of byName.get(name) ?? []) if (Number.isFinite(sample.value)) values.set(seriesKey(sample), sample.value);
     }
@@ -119,10 +135,14 @@ function counterValues(byName: ByName): Map<string, number> {
   return values;
 }
 
-/** Growth since the last scrape over all series of the first name present. A value that fell was reset: it grew from 0. */
-function increaseOf(byName: ByName, names: readonly string[], last: Counters): number | undefined {
+/**
+ * Growth since the last scrape over all series of the first name present. A value that fell was reset: it grew from 0.
+ * @param source only series with this `source` label.
+ */
+function increaseOf(byName: ByName, names: readonly string[], last: Counters, source?: string): number | undefined {
   let total: number | undefined;
   for (const sample of firstPresent(byName, names)) {
+    if (source !== undefined && sample.labels['source'] !== source) continue;
     const before = last.values.get(seriesKey(sample));
     // A series seen for the first time says nothing about the time between the scrapes.
     if (before === undefined || !Number.isFinite(sample.value)) continue;

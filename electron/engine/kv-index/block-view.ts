@@ -92,8 +92,8 @@ function historyOf(graph: BlockGraph, node: number): BlockInterval[] {
   for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
     const residency = graph.residencies[holdings.residencyOf(slot)];
     if (residency === undefined) continue;
-    const displacedBy = displacerOf(graph, slot)?.node;
     for (const [age, { fromUnixMs, toUnixMs, reason }] of holdings.intervals(slot).entries()) {
+      const displacedBy = displacerOf(graph, slot, age === 0 ? 'last' : 'previous')?.node;
       history.push({
         stream: residency.stream.id,
         instanceName: residency.stream.instanceName,
@@ -103,7 +103,7 @@ function historyOf(graph: BlockGraph, node: number): BlockInterval[] {
         ...(toUnixMs !== undefined && { removedAtUnixMs: toUnixMs }),
         ...(reason !== undefined && { how: reason }),
         stores: age === 0 ? holdings.storesOf(slot) : 1,
-        ...(age === 0 && displacedBy !== undefined && { displacedBy }),
+        ...(displacedBy !== undefined && { displacedBy }),
       });
     }
   }

@@ -115,7 +115,7 @@ class Explainer {
       // Stored again in a gap after the reset, perhaps.
       return lost === undefined ? { kind: 'reset', atUnixMs, reason, alsoOn } : { kind: 'unknown', reason: 'lost', lost, alsoOn };
     }
-    const displacedBy = standing.isLast ? displacerOf(this.#graph, slot) : undefined;
+    const displacedBy = displacerOf(this.#graph, slot, standing.isLast ? 'last' : 'previous');
     return {
       kind: 'evicted', fromUnixMs: atUnixMs, toUnixMs: atUnixMs, alsoOn,
       ...(displacedBy !== undefined && { displacedBy }),

@@ -48,6 +48,8 @@ export const HAS_PREV = 1 << 6;
 export const IS_PENDING = 1 << 7;
 export const HAS_DISPLACER = 1 << 8;
 export const WAS_STORED = 1 << 9;
+/** What is noted as displacer displaced the block at the end of the interval before the last. */
+export const IS_PREV_DISPLACER = 1 << 10;
 
 /** Reads and writes single facts; how slots hang together is the table's business. */
 export class HoldingColumns {
@@ -157,9 +159,13 @@ export class HoldingColumns {
     return isEvicted ? this.times[slot * TIMES + TO] : undefined;
   }
 
-  /** What was stored first after it was evicted: 64 bits of the hash, in the same stream. */
-  displacerOf(slot: number): readonly [number, number] | undefined {
-    if (((this.words[slot * STRIDE + META] ?? 0) & HAS_DISPLACER) === 0) return undefined;
+  /**
+   * What was stored first after the last interval ended by eviction, or the one before: 64 bits of the hash, in the same
+   * stream. Of the two the later one is remembered.
+   */
+  displacerOf(slot: number, interval: 'last' | 'previous' = 'last'): readonly [number, number] | undefined {
+    const flag = interval === 'last' ? HAS_DISPLACER : IS_PREV_DISPLACER;
+    if (((this.words[slot * STRIDE + META] ?? 0) & flag) === 0) return undefined;
     return [this.cold[slot * COLD_STRIDE + BY_HIGH] ?? 0, this.cold[slot * COLD_STRIDE + BY_LOW] ?? 0];
   }
 
@@ -174,7 +180,7 @@ export class HoldingColumns {
     const at = slot * STRIDE + META;
     const meta = this.words[at] ?? 0;
     if ((meta & IS_PENDING) === 0) return;
-    this.words[at] = (meta & ~IS_PENDING) | HAS_DISPLACER;
+    this.words[at] = (meta & ~(IS_PENDING | IS_PREV_DISPLACER)) | HAS_DISPLACER;
     this.cold[slot * COLD_STRIDE + BY_HIGH] = high;
     this.cold[slot * COLD_STRIDE + BY_LOW] = low;
   }

@@ -10,7 +10,7 @@
  */
 
 import {
-  CHAIN, COLD_STRIDE, COPIES, EPOCH, ERA, ERA_NEXT, ERA_PREV, FROM, HAS_PREV, HIGH, HITS, HoldingColumns, IS_PENDING, LOW, META, NEWER, OLDER, PREV_FROM,
+  CHAIN, COLD_STRIDE, COPIES, EPOCH, ERA, ERA_NEXT, ERA_PREV, FROM, HAS_DISPLACER, HAS_PREV, HIGH, HITS, HoldingColumns, IS_PENDING, IS_PREV_DISPLACER, LOW, META, NEWER, OLDER, PREV_FROM,
   PREV_SHIFT, PREV_TO, REASON_MASK, REASONS, RESIDENCY, RETURNS, STORES, STRIDE, TIMES, TO, WAS_STORED, type EndReason,
 } from './holding-columns.ts';
 
@@ -169,7 +169,7 @@ export class HoldingTable extends HoldingColumns {
       this.times[time + PREV_FROM] = this.times[time + FROM] ?? 0;
       this.times[time + PREV_TO] = this.times[time + TO] ?? 0;
       const meta = words[at + META] ?? 0;
-      words[at + META] = WAS_STORED | HAS_PREV | ((meta & REASON_MASK) << PREV_SHIFT);
+      words[at + META] = WAS_STORED | HAS_PREV | ((meta & REASON_MASK) << PREV_SHIFT) | ((meta & HAS_DISPLACER) === 0 ? 0 : IS_PREV_DISPLACER);
       words[at + RETURNS] = (words[at + RETURNS] ?? 0) + 1;
     } else {
       words[at + META] = WAS_STORED;

@@ -73,9 +73,9 @@ export function wasKnownAt(graph: BlockGraph, node: number, { atUnixMs, stream }
   return stream === undefined && !isRemembered;
 }
 
-/** What displaced the block of a holding. */
-export function displacerOf(graph: BlockGraph, slot: number): Displacer | undefined {
-  const words = graph.holdings.displacerOf(slot);
+/** What displaced the block of a holding at the end of its last interval, or of the one before. */
+export function displacerOf(graph: BlockGraph, slot: number, interval: 'last' | 'previous' = 'last'): Displacer | undefined {
+  const words = graph.holdings.displacerOf(slot, interval);
   const residency = graph.residencies[graph.holdings.residencyOf(slot)];
   if (words === undefined || residency === undefined) return undefined;
   const node = graph.holdings.nodeOfHash(residency.streamNumber, words[0], words[1]);

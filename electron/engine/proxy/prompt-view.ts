@@ -60,7 +60,7 @@ export class PromptView {
         tokens,
         requestId: this.#request.requestId,
         ...(typeof model === 'string' && { model }),
-        ...(typeof salt === 'string' && { salt }),
+        ...(typeof salt === 'string' && salt !== '' && { salt }),
       });
     }
     return this.#holders;

@@ -1,5 +1,6 @@
 /** Everything counted about one instance: series of 15 minutes, and totals since it joined for the Prometheus page. */
 import type { InstanceId } from '#shared/ids.ts';
+import type { LegUsage } from '#shared/request.ts';
 import type { LegKind, Role } from '#shared/vocabulary.ts';
 import { BucketBatch } from './bucket-batch.ts';
 import { LogHistogram } from './log-histogram.ts';
@@ -41,6 +42,11 @@ export class InstanceStats {
   readonly events = new CounterSeries();
   /** Prompt tokens that prefill legs reported. */
   readonly promptTokens = new CounterSeries();
+  /** Of answers that told both: tokens of the prompt, and of them those that were cached. */
+  readonly cached: Readonly<Record<'prefill' | 'decode', { readonly promptTokens: CounterSeries; readonly cachedTokens: CounterSeries }>> = {
+    prefill: { promptTokens: new CounterSeries(), cachedTokens: new CounterSeries() },
+    decode: { promptTokens: new CounterSeries(), cachedTokens: new CounterSeries() },
+  };
   readonly inFlight = new GaugeSeries();
   readonly kvUsage = new GaugeSeries();
   readonly #ranks = new Map<number, RankStats>();
@@ -96,6 +102,12 @@ export class InstanceStats {
     this.hasPromptTokens = true;
     this.promptTokens.add(second, count);
     this.promptTokensTotal += count;
+  }
+
+  countCached(kind: 'prefill' | 'decode', second: number, { promptTokens, cachedTokens }: LegUsage): void {
+    if (promptTokens === undefined || cachedTokens === undefined) return;
+    this.cached[kind].promptTokens.add(second, promptTokens);
+    this.cached[kind].cachedTokens.add(second, cachedTokens);
   }
 
   /** Whether tokens/s of this instance means prompt tokens (prefill) or streamed output events (decode, both). */

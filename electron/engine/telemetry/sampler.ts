@@ -187,6 +187,7 @@ export class Sampler {
     if (!leg.isUsageFolded && leg.usage !== undefined) {
       leg.isUsageFolded = true;
       if (leg.kind === 'prefill') this.#countPrompt(leg, stats);
+      if (leg.kind === 'prefill' || leg.kind === 'decode') stats?.countCached(leg.kind, this.#second, leg.usage);
     }
   }
 

@@ -43,6 +43,7 @@ export function resolveServe(config: ServeConfig, env: Readonly<Record<string, s
       ...(config['max-body'] !== undefined && { maxBodyBytes: config['max-body'] }),
       ...(config['max-retries'] !== undefined && { maxRetries: config['max-retries'] }),
       ...(config.capture !== undefined && { capture: config.capture }),
+      ...(config['explain-misses'] !== undefined && { explainMisses: config['explain-misses'] }),
       ...(adminApiKey !== undefined && { adminApiKey }),
       ...(openaiApiKey !== undefined && { openaiApiKey }),
       ...(demo !== undefined && { demo }),

@@ -47,6 +47,8 @@ export function ShellCommands({ onShowShortcuts }: { readonly onShowShortcuts: (
       ...CONNECTORS.map((connector) => fromOperation(transport, 'connector.set', { connector }, connector)),
       fromOperation(transport, 'capture.set', { isOn: true }, 'on'),
       fromOperation(transport, 'capture.set', { isOn: false }, 'off'),
+      fromOperation(transport, 'explain.set', { isOn: true }, 'on'),
+      fromOperation(transport, 'explain.set', { isOn: false }, 'off'),
       ...(isSimulated ? TRAFFIC_STEPS.map((rate) => fromOperation(transport, 'sim.traffic', { requestsPerSecond: rate }, `${rate} requests/s`)) : []),
     ],
     [transport, isSimulated, proxyUrl],

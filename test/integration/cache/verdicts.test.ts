@@ -155,3 +155,13 @@ test('says why a request is not explained: no stream, several prompts, prompt lo
   expect(misses).toMatchObject({ requests: 0, missedTokens: 0, causes: [] });
   expect(misses.unexplained.map(({ requests }) => requests)).toEqual([1, 1]);
 });
+
+test('switched off and on while it runs', async () => {
+  await using cluster = await startCacheCluster(PAIR);
+  await expect(cluster.engine.call('explain.set', { isOn: false })).resolves.toEqual({ isOn: false });
+  expect(cluster.engine.state()).toMatchObject({ isExplaining: false, unexplained: 0 });
+  expect(await cluster.why(await cluster.chat(ask('hello')))).toMatchObject({ state: 'unavailable', reason: expect.stringContaining('switched off') });
+  expect(cluster.sim('P0').received.concat(cluster.sim('D0').received).filter(({ path }) => path.includes('render'))).toEqual([]);
+  await cluster.engine.call('explain.set', { isOn: true });
+  expect(kinds(await cluster.why(await cluster.chat(ask(words(61, 'a')))))).toContain('never-stored');
+});

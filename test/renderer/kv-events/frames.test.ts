@@ -35,6 +35,11 @@ describe('indentJson', () => {
     );
   });
 
+  it('keeps short lists of strings on one line, commas inside them untouched, and long ones apart', () => {
+    expect(indentJson('{"hashes":["13906","1,2"],"size":16,"more":{}}')).toBe('{\n  "hashes": ["13906", "1,2"],\n  "size": 16,\n  "more": {}\n}');
+    expect(indentJson(JSON.stringify([Array.from({ length: 12 }, () => '13906197482154989')]))).toContain('"13906197482154989",\n    "13906197482154989"');
+  });
+
   it('changes nothing but white space', () => {
     assert(property(jsonValue(), (value) => {
       const text = JSON.stringify(value);

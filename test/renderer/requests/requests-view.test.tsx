@@ -107,6 +107,29 @@ describe('RequestsView', () => {
     expect(transport.calls.filter(({ name }) => name === 'requests.why')).toHaveLength(2);
   });
 
+  it('shows what every candidate held of the prompt, and why the policy fell back', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    transport.answer('requests.get', ({ id }) => {
+      const detail = sampleDetail(rowsTo(6).find((row) => row.id === id) ?? rowsTo(1)[0] ?? failedRow(1));
+      const [decision] = detail.decisions;
+      if (decision === undefined) throw new Error('the sample has decisions');
+      const [first, ...rest] = decision.candidates;
+      if (first === undefined) throw new Error('the sample has candidates');
+      return {
+        ...detail,
+        decisions: [{ ...decision, policy: 'prefix-aware', degraded: 'no answer to /tokenize within 20 ms', promptTokens: 1600, tokensFrom: 'render', candidates: [{ ...first, matchedTokens: 640, matchedBlocks: 40, confidence: 0.864 }, ...rest] }],
+      };
+    });
+    await page.press('j');
+    await page.until(() => page.text().includes('Routing'));
+    await page.click('[role="tab"]', 'Routing');
+    await page.until(() => page.text().includes('▲ prefix-aware balanced load instead: no answer to /tokenize within 20 ms'));
+    expect(page.text()).toContain('Matched by KV events against 1,600 prompt tokens, rendered by an instance.');
+    const [line] = [...page.root.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent));
+    expect(line?.slice(1, 5)).toEqual(['640', '40', '40.0 %', '86 %']);
+  });
+
   it('asks the engine for a filter, not the page', async () => {
     const { page, transport } = await show(rowsTo(3));
     await using _ = page;

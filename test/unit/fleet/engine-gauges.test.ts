@@ -53,7 +53,7 @@ describe('rates', () => {
     const first = reducer.reduce(parse(page({ prompt_tokens_total: 1000, generation_tokens_total: 50, prefix_cache_queries_total: 100, prefix_cache_hits_total: 90, external_prefix_cache_queries_total: 10, external_prefix_cache_hits_total: 0 })), at(0));
     expect(first).toEqual({ scrapedAtUnixMs: 1_800_000_000_000 });
     const second = reducer.reduce(parse(page({ prompt_tokens_total: 1500, generation_tokens_total: 150, prefix_cache_queries_total: 200, prefix_cache_hits_total: 115, external_prefix_cache_queries_total: 20, external_prefix_cache_hits_total: 10 })), at(2));
-    expect(second).toEqual({ scrapedAtUnixMs: 1_800_000_002_000, promptTokensPerSecond: 250, generationTokensPerSecond: 50, prefixHitRate: 0.25, externalHitRate: 1 });
+    expect(second).toEqual({ scrapedAtUnixMs: 1_800_000_002_000, promptTokensPerSecond: 250, generationTokensPerSecond: 50, prefixHitRate: 0.25, externalHitRate: 1, cacheTokens: { prefixQueries: 100, prefixHits: 25, externalQueries: 10, externalHits: 10 } });
   });
 
   it('keep the hit rate of the last queries while there are no new ones', () => {

@@ -83,6 +83,11 @@ describe('serve arguments', () => {
     });
   });
 
+  it('explains misses unless it is told not to', async () => {
+    expect((await parse()).engine.explainMisses).toBeUndefined();
+    expect((await parse('--no-explain-misses')).engine.explainMisses).toBe(false);
+  });
+
   it('starts empty, on loopback, with defaults the engine accepts', async () => {
     const settings = await parse();
     expect(settings.control).toEqual({ host: '127.0.0.1', port: 7080, allowRemote: false, fixedToken: undefined });

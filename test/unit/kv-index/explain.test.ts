@@ -240,4 +240,20 @@ describe('missRanges', () => {
     fresh.p0.apply(stored([11, 12, 13, 14, 15]), at(20));
     expect(verdicts(fresh.ask(at(15)))[0]).toEqual([0, 5, { kind: 'never_stored' }]);
   });
+
+  it('remembers what displaced a block although the prompt has stored it again since', () => {
+    const { p0, ask } = setUp();
+    p0.apply(stored([1, 2, 3, 4, 5]), at(10));
+    p0.apply(removed([5]), at(20));
+    p0.apply(stored([77], { tokens: [7, 7] }), at(21));
+    p0.apply(removed([77]), at(30));
+    p0.apply(stored([5], { parent: 4, tokens: [108, 109] }), at(31));
+    expect(verdicts(ask(at(25)))[1]).toMatchObject([4, 5, { kind: 'evicted', fromUnixMs: 20, displacedBy: { hash: '000000000000004d' } }]);
+    expect(verdicts(ask(at(25)))[0]).toEqual([0, 4, { kind: 'hit', media: ['GPU'] }]);
+    p0.apply(removed([5]), at(40));
+    p0.apply(stored([78], { tokens: [8, 8] }), at(41));
+    expect(verdicts(ask(at(45)))[1]).toMatchObject([4, 5, { kind: 'evicted', fromUnixMs: 40, displacedBy: { hash: '000000000000004e' } }]);
+    // Of two, the later displacer is remembered.
+    expect(verdicts(ask(at(25)))[1]?.[2]).not.toHaveProperty('displacedBy');
+  });
 });

@@ -70,7 +70,7 @@ function Cause({ cause }: { readonly cause: MissCause }): ReactElement {
   return (
     <li className={classes.cause}>
       <span className={classes.causeShare}>{formatPercent(cause.share)} %</span>
-      <span className={classes.causeBar} aria-hidden="true"><span style={{ width: `${Math.max(0.5, cause.share * 100)}%` }} /></span>
+      <span className={classes.causeBar} aria-hidden="true"><span style={{ width: `${Math.max(0.5, cause.share * 100)}%`, background: MISS_LOOK[cause.kind].color }} /></span>
       <div className={classes.causeText}>
         <p>
           <span className={classes.causeKind} title={MISS_LOOK[cause.kind].meaning}><MissSwatch kind={cause.kind} /> {MISS_LOOK[cause.kind].label}</span>

@@ -26,7 +26,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
   if (value === undefined) return <div className={classes.notice}>{error === undefined ? `Searching: ${query.reading} …` : <Message tone="error">{error.message}</Message>}</div>;
   if (value.matches.length === 0) {
     return (
-      <EmptyState title="Nothing begins like this" text={`Read as ${query.reading}: ${formatInteger(value.askedTokens)} tokens. No indexed prefix starts with its first block. A search matches from the start of a prompt, template included.`}>
+      <EmptyState title="Nothing begins like this" text={`Read as ${query.reading}: ${formatInteger(value.askedTokens)} tokens. A search matches whole blocks from the start of a prompt, so give its beginning as the engine sees it, chat template included, and at least one block of it.`}>
         <div><Button onClick={onClear}>Clear the search</Button></div>
       </EmptyState>
     );

@@ -4,7 +4,7 @@ import { HolderList } from '../../blocks/holder-list.tsx';
 import { TokenText } from '../../blocks/token-text.tsx';
 import { formatAgo, formatCompact, formatCount, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { wholeOf } from './tree-lines.ts';
-import classes from './cache.module.css';
+import classes from './tree.module.css';
 
 export interface TreeRunProps {
   readonly node: TreeNode;

@@ -2,7 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useId, useRef, useState, type KeyboardEvent, type ReactElement } from 'react';
 import { TreeRun } from './tree-line.tsx';
 import { treeStep, type TreeLine } from './tree-lines.ts';
-import classes from './cache.module.css';
+import classes from './tree.module.css';
 
 const LINE_PX = 28;
 

@@ -1,6 +1,9 @@
 import type { ReactElement } from 'react';
-import type { RequestDetail, RoutingDecision } from '#shared/request.ts';
-import { formatMs } from '../../../ui/format.ts';
+import type { CandidateScore, RequestDetail, RoutingDecision } from '#shared/request.ts';
+import { trustPercent, trustTone } from '../../../blocks/trust.ts';
+import { ABSENT, formatInteger, formatMs, formatPercent } from '../../../ui/format.ts';
+import { Message } from '../../../ui/message.tsx';
+import { Num } from '../../../ui/num.tsx';
 import { rankedName } from '../../../ui/ranked-name.ts';
 import { RoleMark } from '../../../ui/role-mark.tsx';
 import { chosenSummary, runsOf } from './leg-groups.ts';
@@ -34,7 +37,26 @@ function chosenName(decision: RoutingDecision): string {
   return rankedName(chosen?.name ?? decision.chosen, decision.rank);
 }
 
+/** How the tokens that matches were counted against were had. */
+const TOKENS_FROM: Readonly<Record<NonNullable<RoutingDecision['tokensFrom']>, string>> = { request: 'sent as token ids', render: 'rendered by an instance', tokenize: 'tokenised by an instance' };
+
 function Decision({ decision }: { readonly decision: RoutingDecision }): ReactElement {
+  const { degraded, promptTokens, tokensFrom } = decision;
+  return (
+    <div>
+      {degraded !== undefined && <Message tone="warning">{decision.policy} balanced load instead: {degraded}</Message>}
+      <DecisionTable decision={decision} />
+      {promptTokens !== undefined && (
+        <p className={classes.dim}>Matched by KV events against {formatInteger(promptTokens)} prompt tokens{tokensFrom !== undefined && `, ${TOKENS_FROM[tokensFrom]}`}.</p>
+      )}
+    </div>
+  );
+}
+
+function DecisionTable({ decision }: { readonly decision: RoutingDecision }): ReactElement {
+  const { promptTokens } = decision;
+  // Policies that do not look at caches have no such column.
+  const isByPrefix = promptTokens !== undefined || decision.candidates.some(({ matchedTokens }) => matchedTokens !== undefined);
   return (
     <table className={classes.smallTable}>
       <caption>
@@ -42,13 +64,18 @@ function Decision({ decision }: { readonly decision: RoutingDecision }): ReactEl
         <b>{chosenName(decision)}</b> at {formatMs(decision.atMs)} ms
       </caption>
       <thead>
-        <tr><th scope="col">instance</th><th scope="col" title="Lower is better; absent when the policy does not score">score</th><th scope="col">reason</th></tr>
+        <tr>
+          <th scope="col">instance</th><th scope="col" title="Lower is better; absent when the policy does not score">score</th>
+          {isByPrefix && <><th scope="col" className={classes.numeric} title="Tokens of the prompt, from its first on, that the instance held by its KV events">matched</th><th scope="col" className={classes.numeric}>blocks</th><th scope="col" className={classes.numeric}>of prompt</th><th scope="col" className={classes.numeric} title="How far its KV events could be trusted then">confidence</th></>}
+          <th scope="col">reason</th>
+        </tr>
       </thead>
       <tbody>
         {decision.candidates.map((candidate) => (
           <tr key={candidate.instance} data-chosen={candidate.instance === decision.chosen || undefined}>
             <th scope="row">{candidate.instance === decision.chosen ? `▸ ${chosenName(decision)}` : candidate.name}</th>
-            <td>{candidate.score === undefined ? '—' : candidate.score.toLocaleString('en-US', { maximumFractionDigits: 2 })}</td>
+            <td>{candidate.score === undefined ? ABSENT : candidate.score.toLocaleString('en-US', { maximumFractionDigits: 2 })}</td>
+            {isByPrefix && <MatchCells candidate={candidate} promptTokens={promptTokens} />}
             <td>{candidate.reason}</td>
           </tr>
         ))}
@@ -56,10 +83,25 @@ function Decision({ decision }: { readonly decision: RoutingDecision }): ReactEl
           <tr key={candidate.instance} data-excluded>
             <th scope="row">{candidate.name}</th>
             <td>excluded</td>
+            {isByPrefix && <MatchCells candidate={candidate} promptTokens={promptTokens} />}
             <td>{candidate.reason}</td>
           </tr>
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** What an instance held of the prompt; dashes where nothing tells. */
+function MatchCells({ candidate, promptTokens }: { readonly candidate: CandidateScore; readonly promptTokens: number | undefined }): ReactElement {
+  const { matchedTokens, matchedBlocks, confidence } = candidate;
+  const share = matchedTokens === undefined || promptTokens === undefined || promptTokens === 0 ? undefined : matchedTokens / promptTokens;
+  return (
+    <>
+      <td className={classes.numeric}><Num value={matchedTokens} format={formatInteger} /></td>
+      <td className={classes.numeric}><Num value={matchedBlocks} format={formatInteger} /></td>
+      <td className={classes.numeric}><Num value={share} format={formatPercent} unit="%" /></td>
+      <td className={classes.numeric} data-tone={confidence === undefined ? undefined : trustTone(confidence)}><Num value={confidence} format={(value) => String(trustPercent(value))} unit="%" /></td>
+    </>
   );
 }

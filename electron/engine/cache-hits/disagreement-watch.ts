@@ -1,0 +1,72 @@
+/**
+ * Makes findings of disagreements that last. One is reported when it was seen several times in a row, and again only
+ * after it was gone for longer and came back, so that a rate near the limit does not report itself every few seconds.
+ */
+import type { Verdict } from '#shared/findings.ts';
+import type { VerdictSink } from '../findings/findings.ts';
+import type { Disagreement } from './reconcile.ts';
+
+/** Looks in a row before it is reported. */
+const TO_OPEN = 3;
+/** Looks in a row without it before it is over. */
+const TO_CLOSE = 6;
+
+interface Watched {
+  seen: number;
+  missed: number;
+  isOpen: boolean;
+}
+
+export class DisagreementWatch {
+  readonly #findings: VerdictSink;
+  readonly #watched = new Map<string, Watched>();
+
+  constructor(findings: VerdictSink) {
+    this.#findings = findings;
+  }
+
+  /**
+   * One look at all instances.
+   * @param clear differences that are beyond doubt: they open.
+   * @param any smaller ones too: they keep open what is open.
+   */
+  look(clear: readonly Disagreement[], any: readonly Disagreement[]): void {
+    const still = new Set(any.map(keyOf));
+    for (const disagreement of clear) this.#seen(disagreement);
+    const isClear = new Set(clear.map(keyOf));
+    for (const [key, watched] of this.#watched) {
+      if (isClear.has(key)) continue;
+      if (watched.isOpen && still.has(key)) {
+        watched.missed = 0;
+        continue;
+      }
+      watched.seen = 0;
+      watched.missed += 1;
+      if (!watched.isOpen || watched.missed >= TO_CLOSE) this.#watched.delete(key);
+    }
+  }
+
+  #seen(disagreement: Disagreement): void {
+    const key = keyOf(disagreement);
+    const watched = this.#watched.get(key) ?? { seen: 0, missed: 0, isOpen: false };
+    this.#watched.set(key, watched);
+    watched.missed = 0;
+    watched.seen += 1;
+    if (watched.isOpen || watched.seen < TO_OPEN) return;
+    watched.isOpen = true;
+    this.#findings.report(verdictOf(disagreement), { instanceName: disagreement.instanceName });
+  }
+}
+
+function keyOf({ instance, code }: Disagreement): string {
+  return `${instance} ${code}`;
+}
+
+function verdictOf({ code, severity, title, meaning, nextStep, instance, instanceName, left, right, leftRate, rightRate }: Disagreement): Verdict {
+  const message = `${instanceName}: ${percent(leftRate)} by ${left}, ${percent(rightRate)} by ${right}. ${meaning}`;
+  return { code, severity, title, message, nextStep, instance };
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
+}

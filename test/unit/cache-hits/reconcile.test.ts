@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import type { HitSource } from '#shared/cache.ts';
+import type { InstanceId } from '#shared/ids.ts';
+import type { Role } from '#shared/vocabulary.ts';
+import { DisagreementWatch } from '#engine/cache-hits/disagreement-watch.ts';
+import { reconcile, type Disagreement, type InstanceHits } from '#engine/cache-hits/reconcile.ts';
+import { Findings } from '#engine/findings/findings.ts';
+
+/** Shares by source, of 10,000 tokens each. */
+function hits(role: Role, shares: Partial<Record<HitSource, number>>, queryTokens = 10_000): InstanceHits {
+  return {
+    instance: 'x0' as InstanceId,
+    instanceName: 'X0',
+    role,
+    hits: Object.fromEntries(Object.entries(shares).map(([source, share]) => [source, { hitTokens: share * queryTokens, queryTokens }])),
+  };
+}
+
+const found = (one: InstanceHits, options: Partial<Parameters<typeof reconcile>[1]> = {}): unknown =>
+  reconcile(one, { tolerance: 0.15, hasPrefill: true, ...options }).map(({ code, left, right, leftRate, rightRate }) => [code, left, right, leftRate, rightRate]);
+
+describe('reconcile', () => {
+  it.each<readonly [string, InstanceHits, unknown]>([
+    ['agreement', hits('prefill', { index: 0.5, 'by-source': 0.5, 'prefill-cached-tokens': 0.45, 'engine-local': 0.5 }), []],
+    ['the index promised, the engine computed', hits('prefill', { index: 0.8, 'by-source': 0.3 }), [['hits_promised_but_computed', 'index', 'by-source', 0.8, 0.3]]],
+    ['the engine knew more than its events', hits('prefill', { index: 0.1, 'by-source': 0.6 }), [['hits_not_in_events', 'index', 'by-source', 0.1, 0.6]]],
+    ['an engine without by-source counters is held against its answers', hits('prefill', { index: 0.8, 'prefill-cached-tokens': 0.3, 'engine-local': 0.3 }), [['hits_promised_but_computed', 'index', 'prefill-cached-tokens', 0.8, 0.3]]],
+    ['answers and counters apart', hits('prefill', { 'prefill-cached-tokens': 0.2, 'by-source': 0.7 }), [['hits_answers_differ', 'prefill-cached-tokens', 'by-source', 0.2, 0.7]]],
+    ['pulled tokens count as cached', hits('decode', { 'decode-cached-tokens': 0.98, 'engine-local': 0.1 }), [['hits_pulled_count_as_cached', 'decode-cached-tokens', 'engine-local', 0.98, 0.1]]],
+    ['nothing comes over the handoff', hits('decode', { 'engine-external': 0.01, 'by-source': 0.1 }), [['hits_no_external', 'engine-external', 'by-source', 0.01, 0.1]]],
+    ['something does', hits('decode', { 'engine-external': 0.5, 'by-source': 0.5 }), []],
+    ['prefill queries its connector in vain, as it should', hits('prefill', { 'engine-external': 0, 'engine-local': 0.5 }), []],
+    ['both roles in one counter', hits('both', { index: 0.9, 'by-source': 0.1, 'engine-external': 0 }), []],
+    ['too few tokens', hits('prefill', { index: 1, 'by-source': 0 }, 999), []],
+  ])('%s', (_what, one, expected) => {
+    expect(found(one)).toEqual(expected);
+  });
+
+  it('expects nothing of a handoff where no prefill ran', () => {
+    expect(found(hits('decode', { 'engine-external': 0, 'engine-local': 0.1 }), { hasPrefill: false })).toEqual([]);
+  });
+
+  it('explains in words', () => {
+    const [pulled] = reconcile(hits('decode', { 'decode-cached-tokens': 0.98, 'engine-local': 0.1 }), { tolerance: 0.15, hasPrefill: true });
+    expect(pulled?.meaning).toContain('reports tokens that it pulled from prefill as cached');
+  });
+});
+
+describe('findings of disagreements', () => {
+  const one = (instance: string, code = 'a'): Disagreement => ({
+    instance: instance as InstanceId, instanceName: instance.toUpperCase(), left: 'index', right: 'by-source', leftRate: 0.8, rightRate: 0.3251,
+    code, severity: 'warning', title: 'T', meaning: 'M.', nextStep: 'N',
+  });
+
+  it('come after three looks in a row, once, and again only after six looks without', () => {
+    const findings = new Findings();
+    const watch = new DisagreementWatch(findings);
+    const counts = (): readonly unknown[] => findings.list().findings.map(({ instance, count }) => [instance, count]);
+    watch.look([one('p0')], [one('p0')]);
+    watch.look([one('p0')], [one('p0')]);
+    watch.look([], []);
+    watch.look([one('p0')], [one('p0')]);
+    watch.look([one('p0')], [one('p0')]);
+    expect(counts()).toEqual([]);
+    watch.look([one('p0'), one('p1')], [one('p0'), one('p1')]);
+    expect(counts()).toEqual([['p0', 1]]);
+    expect(findings.list().findings[0]).toMatchObject({ code: 'a', severity: 'warning', instanceName: 'P0', nextStep: 'N', evidence: [{ message: 'P0: 80 % by index, 32.5 % by by-source. M.' }] });
+    // Near the limit: open ones stay open, and nothing is said again.
+    for (let look = 0; look < 20; look += 1) {
+      watch.look(look % 4 === 0 ? [one('p0')] : [], [one('p0')]);
+      for (let gap = 0; gap < 5; gap += 1) watch.look([], []);
+    }
+    expect(counts()).toEqual([['p0', 1]]);
+    for (let look = 0; look < 6; look += 1) watch.look([], []);
+    for (let look = 0; look < 3; look += 1) watch.look([one('p0')], [one('p0')]);
+    expect(counts()).toEqual([['p0', 2]]);
+  });
+});
