@@ -17,6 +17,8 @@ export const ProtocolSettingsSchema = z.object({
    * events (plain, nixl and what is built on it). Default, and 0: never.
    */
   prefillSkipTokens: z.number().int().min(0).max(1_000_000).optional(),
+  /** Asks engines to publish blocks found in the cache, too (`kv_cache_report_mode`, vLLM since 2026-07). Default false. */
+  reportCache: z.boolean().optional(),
   /** Policy prefix-aware: asks an instance (POST /tokenize) for a prompt's tokens that it needs and does not have. Default true. */
   tokenizeForRouting: z.boolean().optional(),
   /** How long a request waits for that answer before it is routed by load, ms. Default 20. */
@@ -29,6 +31,10 @@ export const ProtocolChangeSchema = z.object({
   blockFatal: z.boolean().optional(),
   reemitStreams: z.boolean().optional(),
   encodeStage: z.enum(['auto', 'off']).optional(),
+  prefillSkipTokens: z.number().int().min(0).max(1_000_000).optional(),
+  reportCache: z.boolean().optional(),
+  tokenizeForRouting: z.boolean().optional(),
+  tokenizeDeadlineMs: z.number().int().min(1).max(10_000).optional(),
 });
 
 /** Fixed at start. */

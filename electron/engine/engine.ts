@@ -100,7 +100,8 @@ async function startDemo(input: DemoInput): Promise<Demo> {
 function buildParts({ version, host }: EngineOptions, settings: EngineSettings, logger: Logger, demo: Demo | undefined): EngineParts {
   const { openaiApiKey, adminApiKey, retention, timeouts } = settings;
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
-  const { index, observer } = createCacheIndex(retention.blocks);
+  // Asked with events, which come long after the proxy was made.
+  const { index, observer } = createCacheIndex(retention.blocks, () => proxy.protocol.reportCache === true);
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, observer, logger });
   const findings = new Findings();
   const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses });

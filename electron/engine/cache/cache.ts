@@ -30,10 +30,10 @@ export interface CacheIndex {
   readonly observer: KvObserver;
 }
 
-/** `capacity`: blocks held over all streams. */
-export function createCacheIndex(capacity: number): CacheIndex {
+/** `capacity`: blocks held over all streams. `isReporting`: whether requests ask engines to publish blocks that they found, too. */
+export function createCacheIndex(capacity: number, isReporting: () => boolean): CacheIndex {
   const index = new KvIndex({ capacity });
-  return { index, observer: new LocalTimeObserver(new IndexObserver(index)) };
+  return { index, observer: new LocalTimeObserver(new IndexObserver(index, { isReporting })) };
 }
 
 export interface CacheOptions {

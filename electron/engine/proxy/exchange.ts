@@ -23,6 +23,7 @@ import { RANK_HEADER, type LegHeaders } from './headers.ts';
 import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Choice, Policy } from './policies/policy.ts';
+import type { Rewrite } from './prefill-body.ts';
 import type { PromptView } from './prompt-view.ts';
 import { describeLeg, NEVER_SENT, ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
@@ -33,6 +34,8 @@ export interface ExchangeOptions {
   /** What every leg carries; see headers.ts. */
   readonly headers: LegHeaders;
   readonly path: string;
+  /** Of the client's body, for every leg that is made from it. */
+  readonly rewrites: readonly Rewrite[];
   readonly scheduler: LegScheduler;
   readonly policy: Policy;
   readonly connector: Connector;
@@ -310,8 +313,10 @@ export class Exchange implements LegContext, LegOwner {
       if (refusal !== undefined) return refusal;
     }
     const attempt = ++this.#attempts[request.kind];
+    const { rewrites } = this.#options;
+    const hasMore = rewrites.length > 0 && (request.kind === 'prefill' || request.kind === 'decode');
     return {
-      request,
+      request: hasMore ? { ...request, rewrites: [...rewrites, ...request.rewrites] } : request,
       attempt,
       path,
       headers,

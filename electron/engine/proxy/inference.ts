@@ -12,6 +12,7 @@ import { API_PATHS, type Api, type RecordedApi } from '#shared/vocabulary.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
 import type { RequestTrace, Tracer } from '../telemetry/trace.ts';
+import { withCacheReport } from './cache-report.ts';
 import { checkContentType, parseBody, type ClientRequest } from './client-request.ts';
 import { ClientStream } from './client-stream.ts';
 import type { ConnectWatch } from './connect-watch.ts';
@@ -26,6 +27,7 @@ import type { Policy } from './policies/policy.ts';
 import type { PrefixLookup } from './policies/prefix-lookup.ts';
 import { DEFAULT_TOKENIZE_DEADLINE_MS, preparePrompt } from './prompt-stage.ts';
 import { PromptView } from './prompt-view.ts';
+import type { Rewrite } from './prefill-body.ts';
 import { ProxyError } from './proxy-error.ts';
 import { readBody } from './read-body.ts';
 import { sendError } from './respond.ts';
@@ -108,6 +110,8 @@ class InferenceRun implements LinkedNode {
   readonly #trace: RequestTrace;
   #requestId: string;
   #exchange: Exchange | undefined;
+  /** What pdscope changed in the body before any connector saw it. */
+  #rewrites: readonly Rewrite[] = [];
   /** Set when the request ended otherwise than well. */
   #failure: ProxyError | undefined;
 
@@ -170,7 +174,7 @@ class InferenceRun implements LinkedNode {
   }
 
   async #readRequest(): Promise<ClientRequest> {
-    const { api, req, res } = this.#init;
+    const { api, req, res, modes } = this.#init;
     const { headers } = req;
     checkContentType(headers);
     const isWaitingForContinue = headers.expect?.toLowerCase() === '100-continue';
@@ -186,7 +190,15 @@ class InferenceRun implements LinkedNode {
     const isStream = json['stream'] === true;
     this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }) });
     // Only connectors of a P/D protocol look at it, and a forwarded request meets none.
-    return { api: api === 'forward' ? 'completions' : api, requestId, headers, body, json, members, isStream };
+    const request: ClientRequest = { api: api === 'forward' ? 'completions' : api, requestId, headers, body, json, members, isStream };
+    return api === 'forward' || modes.settings.reportCache !== true ? request : this.#reporting(request);
+  }
+
+  #reporting(request: ClientRequest): ClientRequest {
+    const reporting = withCacheReport(request);
+    if (reporting === undefined) return request;
+    this.#rewrites = [reporting.rewrite];
+    return reporting.request;
   }
 
   /** Undefined when routing does not look at prompts, or has nothing to wait for. */
@@ -212,6 +224,7 @@ class InferenceRun implements LinkedNode {
       request,
       headers: upstreamHeaders(request.headers, { requestId: request.requestId, openaiApiKey }),
       path: this.#init.path,
+      rewrites: this.#rewrites,
       scheduler,
       policy,
       connector,

@@ -83,6 +83,9 @@ function describeServe(command: Command): Command {
     .option('--max-retries <number>', 'attempts on other instances (default: 2)', wholeNumber(0, 16))
     .optionsGroup('Recording')
     .option('--capture', 'keep request and response bodies from the start')
+    .option('--report-cache', 'ask engines to publish blocks found in their cache, too (kv_cache_report_mode)')
+    .option('--prefill-skip-tokens <number>', 'leave prefill out when a decode instance lacks fewer tokens than this (default: never)', wholeNumber(0, 1_000_000))
+    .option('--no-tokenize-for-routing', 'policy prefix-aware: ask no instance for the tokens of prompts')
     .option('--no-explain-misses', 'keep no prompts to tell why they missed')
     .option('--keep-requests <number>', 'request records (default: 10000)', wholeNumber(10, 1_000_000))
     .option('--keep-kv-events <number>', 'KV events (default: 50000)', wholeNumber(10, 5_000_000))
@@ -134,7 +137,7 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
   if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
   if (flags.dpSize !== undefined) config['dp-size'] = Object.fromEntries(flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
   // commander gives every `--no-x` the default true; only a given one says something.
-  for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses']) if (config[key] === true) delete config[key];
+  for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses', 'tokenize-for-routing']) if (config[key] === true) delete config[key];
   return { ...fromReferenceFlags(flags), ...config };
 }
 

@@ -107,6 +107,9 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
   const blockFatal = config['block-fatal'];
   const reemitStreams = config['reemit-streams'];
   const encodeStage = config['encode-stage'];
+  const reportCache = config['report-cache'];
+  const prefillSkipTokens = config['prefill-skip-tokens'];
+  const tokenizeForRouting = config['tokenize-for-routing'];
   const conversationTtlMs = config['conversation-ttl'];
   const conversations = config['keep-conversations'];
   const bootstrapPort = config['bootstrap-port'];
@@ -118,6 +121,9 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
     ...(blockFatal !== undefined && { blockFatal }),
     ...(reemitStreams !== undefined && { reemitStreams }),
     ...(encodeStage !== undefined && { encodeStage: encodeStage ? 'auto' : 'off' }),
+    ...(reportCache !== undefined && { reportCache }),
+    ...(prefillSkipTokens !== undefined && { prefillSkipTokens }),
+    ...(tokenizeForRouting !== undefined && { tokenizeForRouting }),
     ...(conversationTtlMs !== undefined && { conversationTtlMs }),
     ...(conversations !== undefined && { conversations }),
     ...(bootstrapPort !== undefined && { bootstrapPort }),

@@ -15,7 +15,7 @@ export interface Pending<T> {
  * Keeps a control where the person put it while the change travels to the engine and its next state back; without it a
  * check box would jump back for a quarter of a second.
  */
-export function usePending<T extends string | boolean>(actual: T): Pending<T> {
+export function usePending<T extends string | number | boolean>(actual: T): Pending<T> {
   const [pending, setPending] = useState<{ readonly wanted: T; readonly before: T }>();
   // The engine said something new: that is what counts from here on, also when it comes back to the old value later.
   if (pending !== undefined && pending.before !== actual) setPending(undefined);

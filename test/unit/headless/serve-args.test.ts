@@ -74,11 +74,11 @@ describe('serve arguments', () => {
   it('takes settings of protocols and ranks of instances', async () => {
     const { engine } = await parse(
       '--prefill', 'p:1', '--decode', 'd:1', '--dp-size', 'P0=4', '--dp-size', 'd:1=2', '--connector', 'moriio', '--moriio-port', '40000', '--moriio-mode', 'READ', '--moriio-allow', '10.0.0.0/24', 'gpu7',
-      '--conversation-ttl', '5m', '--keep-conversations', '50', '--reemit-streams', '--no-block-fatal', '--no-encode-stage', '--bootstrap-port', '9100',
+      '--conversation-ttl', '5m', '--keep-conversations', '50', '--reemit-streams', '--no-block-fatal', '--no-encode-stage', '--report-cache', '--prefill-skip-tokens', '64', '--no-tokenize-for-routing', '--bootstrap-port', '9100',
     );
     expect(engine.instances?.map(({ dpSize }) => dpSize)).toEqual([4, 2]);
     expect(parseEngineOptions({ ...engine, version: 'x', host: 'headless' }).protocol).toEqual({
-      blockFatal: false, reemitStreams: true, encodeStage: 'off', conversationTtlMs: 300_000, conversations: 50, bootstrapPort: 9100,
+      blockFatal: false, reemitStreams: true, encodeStage: 'off', reportCache: true, prefillSkipTokens: 64, tokenizeForRouting: false, conversationTtlMs: 300_000, conversations: 50, bootstrapPort: 9100,
       moriioHost: '0.0.0.0', moriioPort: 40_000, moriioAllow: ['10.0.0.0/24', 'gpu7'], moriioMode: 'READ',
     });
   });

@@ -1,4 +1,4 @@
-import { Checkbox, NativeSelect } from '@mantine/core';
+import { Checkbox, NativeSelect, NumberInput } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { ProtocolSettings } from '#shared/protocol.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
@@ -14,6 +14,9 @@ export function ProtocolSettingsSection({ settings, connector }: { readonly sett
   const blockFatal = usePending(settings.blockFatal);
   const reemitStreams = usePending(settings.reemitStreams);
   const encodeStage = usePending(settings.encodeStage);
+  const reportCache = usePending(settings.reportCache ?? false);
+  const tokenize = usePending(settings.tokenizeForRouting ?? true);
+  const skipTokens = usePending(settings.prefillSkipTokens ?? 0);
   const set = async <T,>(pending: Pending<T>, value: T, change: Partial<ProtocolSettings>): Promise<void> => {
     pending.want(value);
     if ((await operation.run(change)) === undefined) pending.giveUp();
@@ -51,6 +54,35 @@ export function ProtocolSettingsSection({ settings, connector }: { readonly sett
           onChange={({ currentTarget: { value } }) => {
             const stage = value === 'off' ? 'off' : 'auto';
             void set(encodeStage, stage, { encodeStage: stage });
+          }}
+        />
+        <Checkbox
+          label="Ask engines to report blocks found in their cache"
+          description="Adds kv_cache_report_mode to every request (vLLM since July 2026; older ones ignore it): hits become events, and an index that began late fills up."
+          checked={reportCache.shown}
+          disabled={operation.isRunning}
+          onChange={({ currentTarget: { checked } }) => void set(reportCache, checked, { reportCache: checked })}
+        />
+        <Checkbox
+          label="Tokenise prompts for routing"
+          description="Policy prefix-aware asks an instance for a prompt's tokens before it is routed, 20 ms at most. Off: only prompts that come as tokens are routed by prefix."
+          checked={tokenize.shown}
+          disabled={operation.isRunning}
+          onChange={({ currentTarget: { checked } }) => void set(tokenize, checked, { tokenizeForRouting: checked })}
+        />
+        <NumberInput
+          label="Leave prefill out below"
+          description="When a decode instance holds all but fewer than this many tokens of the prompt. 0: never."
+          className={classes.narrow ?? ''}
+          value={skipTokens.shown}
+          min={0}
+          max={1_000_000}
+          allowDecimal={false}
+          suffix=" tokens"
+          disabled={operation.isRunning}
+          onBlur={({ currentTarget: { value } }) => {
+            const tokens = Number.parseInt(value, 10);
+            if (Number.isInteger(tokens) && tokens !== skipTokens.shown) void set(skipTokens, tokens, { prefillSkipTokens: tokens });
           }}
         />
         {operation.error !== undefined && <Message tone="error">{operation.error.message}</Message>}
