@@ -1,39 +1,9 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { EngineCall } from '#engine/cache/engine-call.ts';
 import { TokenText } from '#engine/cache/token-text.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
-import { InstanceIdSchema } from '#shared/ids.ts';
 import { waitFor } from '../../integration/engine/wait-for.ts';
-
-type Handle = (body: { readonly tokens: readonly number[] }) => { readonly status?: number; readonly text: string } | Promise<{ readonly status?: number; readonly text: string }>;
-
-const closers: (() => Promise<unknown> | void)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
-});
-
-/** A server that answers /detokenize, as an instance of the fleet. */
-async function engineNamed(name: string, handle: Handle, asked: string[] = [], models: readonly string[] = ['m']): Promise<Instance> {
-  const server: Server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      asked.push(`${name} ${request.url}`);
-      void Promise.resolve(handle(JSON.parse(Buffer.concat(parts).toString()) as never)).then(({ status = 200, text }) => response.writeHead(status).end(text));
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const instance: Pick<Instance, 'id' | 'name' | 'role' | 'state' | 'origin' | 'models' | 'inFlight'> = {
-    id: InstanceIdSchema.parse(name.toLowerCase()), name, role: 'prefill', state: 'up', origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, models, inFlight: 0,
-  };
-  return instance as Instance;
-}
+import { closers, engineNamed, type Handle } from './fake-engine.ts';
 
 function textOver(instances: readonly Instance[], patienceMs = 5000): TokenText {
   const call = new EngineCall({ timeoutMs: 2000, maxAnswerBytes: 10_000 });
@@ -41,7 +11,7 @@ function textOver(instances: readonly Instance[], patienceMs = 5000): TokenText 
   return new TokenText({ call, instances: () => instances, authorization: undefined, patienceMs, capacity: 3 });
 }
 
-const say: Handle = ({ tokens }) => ({ text: JSON.stringify({ prompt: `<${tokens.join('-')}>` }) });
+const say: Handle = ({ tokens }) => ({ text: JSON.stringify({ prompt: `<${(tokens as readonly number[]).join('-')}>` }) });
 
 describe('TokenText', () => {
   it('asks for each text once, in whatever order and however often it is wanted', async () => {
@@ -90,11 +60,11 @@ describe('TokenText', () => {
 
   it('does not wait longer than a moment; what comes later is there the next time', async () => {
     let answer: () => void = () => undefined;
-    const text = textOver([await engineNamed('P0', async ({ tokens }) => {
+    const text = textOver([await engineNamed('P0', async () => {
       await new Promise<void>((resolve) => {
         answer = resolve;
       });
-      return { text: JSON.stringify({ prompt: `<${tokens.join()}>` }) };
+      return { text: JSON.stringify({ prompt: '<1>' }) };
     })], 50);
     expect(await text.decode([{ tokens: [1] }])).toEqual([undefined]);
     answer();
