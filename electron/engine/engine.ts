@@ -104,10 +104,10 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const { index, observer } = createCacheIndex(retention.blocks, () => proxy.protocol.reportCache === true);
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, observer, logger });
   const findings = new Findings();
-  const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses });
+  const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
+  const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
   const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
-  const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
   const proxy = createProxy({
     scheduler: fleet,
     fleet,

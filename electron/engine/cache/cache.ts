@@ -5,6 +5,7 @@
 import type { MissRange, MissReport, MissSummary } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
 import type { RecordId } from '#shared/ids.ts';
+import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { KvEvents } from '../kv-events/kv-events.ts';
@@ -46,6 +47,8 @@ export interface CacheOptions {
   readonly openaiApiKey: string | undefined;
   /** Whether requests are explained; prompts are kept until their tokens were had. */
   readonly explainMisses: boolean;
+  /** Gets what the index held of every prompt explained. Default: nobody. */
+  readonly hits?: IndexHitRecorder;
 }
 
 /** Where records are; telemetry is made after the cache, as the cache watches it. */
@@ -66,13 +69,13 @@ export class Cache {
   readonly #explainer: MissExplainer;
 
   constructor(options: CacheOptions) {
-    const { index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses } = options;
+    const { index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
     const authorization = openaiApiKey === undefined ? undefined : `Bearer ${openaiApiKey}`;
     const call = this.#call;
     this.index = index;
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
-    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses });
+    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }) });
     this.watcher = this.#explainer;
   }
 

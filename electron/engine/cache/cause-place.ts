@@ -4,7 +4,8 @@ import type { Json } from './prompt-source.ts';
 
 /** Characters of the text before the difference that are tried, longest first: templates put marks of their own in between. */
 const LEADS = [48, 24, 12, 6, 0] as const;
-const ASKED_CHARS = 16;
+/** And of the text from the difference on, for the same reason. */
+const ASKED = [16, 6, 3] as const;
 /** Shorter texts are found anywhere. */
 const MIN_CHARS = 8;
 
@@ -16,12 +17,13 @@ const PLACES: Readonly<Record<string, string>> = {
 export function placeOf(json: Json, { lead, asked }: { readonly lead: string; readonly asked: string }): string | undefined {
   const parts = partsOf(json);
   for (const chars of LEADS) {
-    const text = (chars === 0 ? '' : lead.slice(-chars)) + asked.slice(0, ASKED_CHARS);
-    if (text.trim().length < MIN_CHARS) continue;
-    const places = new Set(parts.filter((part) => part.text.includes(text)).map(({ place }) => place));
-    const [place] = places;
-    if (places.size === 1) return place;
-    if (places.size > 1) return undefined;
+    for (const askedChars of ASKED) {
+      const text = (chars === 0 ? '' : lead.slice(-chars)) + asked.slice(0, askedChars);
+      if (text.trim().length < MIN_CHARS) continue;
+      const places = new Set(parts.filter((part) => part.text.includes(text)).map(({ place }) => place));
+      const [place] = places;
+      if (places.size > 0) return places.size === 1 ? place : undefined;
+    }
   }
   return undefined;
 }

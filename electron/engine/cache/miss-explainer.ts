@@ -9,6 +9,7 @@
 import type { Confidence } from '#shared/cache.ts';
 import { errorMessage } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
+import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { KvEvents } from '../kv-events/kv-events.ts';
@@ -38,6 +39,8 @@ export interface MissExplainerOptions {
   readonly findings: VerdictSink;
   readonly logger: Logger;
   readonly isOn: boolean;
+  /** Gets what the index held of every prompt explained. Default: nobody. */
+  readonly hits?: IndexHitRecorder;
   /** Requests explained per second, on average. Default 10. */
   readonly perSecond?: number;
 }
@@ -181,6 +184,7 @@ export class MissExplainer implements RecordWatcher {
       this.#options.logger.error({ request: record.id, error: errorMessage(error) }, 'a request could not be explained');
       why = unavailable(`explaining it failed: ${errorMessage(error)}`);
     }
+    this.#count(job.leg, why);
     this.#set(record, why);
   }
 
@@ -229,6 +233,13 @@ export class MissExplainer implements RecordWatcher {
       }
       return found.where === undefined ? share : { ...share, place: { ...place, where: found.where } };
     }));
+  }
+
+  #count({ instance }: LegRecord, why: KeptMiss): void {
+    if (why.state !== 'ready') return;
+    const { ranges, promptTokens = 0, confidence } = why.report;
+    const hitTokens = ranges.reduce((sum, { kind, tokens }) => (kind === 'hit' ? sum + tokens : sum), 0);
+    this.#options.hits?.recordIndex({ instance: instance.id, queryTokens: promptTokens, hitTokens, confidence });
   }
 
   #set(record: RequestRecord, why: KeptMiss): void {

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { placeOf } from '#engine/cache/cause-place.ts';
+import { divergenceTitle } from '#engine/cache/cause-title.ts';
+import type { KeptMiss } from '#engine/cache/kept-report.ts';
+import { missShares } from '#engine/cache/miss-shares.ts';
+import { gatherMisses, type ExplainedRecord } from '#engine/cache/miss-summary.ts';
+import type { MissKind, MissRange } from '#shared/cache.ts';
+import { RecordIdSchema } from '#shared/ids.ts';
+
+const PROMPT = Uint32Array.from({ length: 100 }, (_, index) => index);
+const range = (kind: MissKind, tokens: number, extra: Partial<MissRange> = {}): MissRange => ({ kind, fromBlock: 0, toBlock: 0, tokens, message: '', ...extra });
+const diverges = (token: number): Pick<MissRange, 'diverges'> => ({ diverges: { block: 2, token, asked: { tokens: [38, 39, 40, 41] }, held: { tokens: [38, 39, 900, 901] } } });
+
+describe('missShares', () => {
+  it('counts what follows a first miss under its cause, and the end of the prompt by itself', () => {
+    const shares = missShares([range('hit', 32), range('diverges', 16, diverges(40)), range('diverges', 32), range('partial-block', 4)], PROMPT);
+    expect(shares.map(({ kind, tokens }) => [kind, tokens])).toEqual([['diverges', 48], ['partial-block', 4]]);
+    expect(shares[0]).toMatchObject({ title: 'differs after 40 tokens', place: { token: 40, lead: Array.from(PROMPT.subarray(24, 40)), asked: Array.from(PROMPT.subarray(40, 64)), held: [900, 901] } });
+  });
+
+  it('keeps other kinds of misses of one prompt apart, and has nothing to say of a hit', () => {
+    expect(missShares([range('evicted', 16), range('elsewhere', 16), range('evicted', 16)], PROMPT).map(({ key, tokens }) => [key, tokens])).toEqual([['evicted', 32], ['elsewhere', 16]]);
+    expect(missShares([range('hit', 100)], PROMPT)).toEqual([]);
+  });
+
+  it('tells keys and gaps apart', () => {
+    const shares = missShares([range('other-key', 1, { key: { what: 'salt' } }), range('unknown', 2, { gap: { stream: 'p0/0' as never, fromSeq: 1, toSeq: 2 } })], PROMPT);
+    expect(shares.map(({ key, title }) => [key, title])).toEqual([['other-key salt', 'stored under another cache salt'], ['unknown gap', 'not known: events are missing']]);
+  });
+});
+
+function record(n: number, why: KeptMiss | undefined): ExplainedRecord {
+  return { id: RecordIdSchema.parse(`r${n}`), n, why };
+}
+
+function explained(n: number, ranges: readonly MissRange[]): ExplainedRecord {
+  return record(n, {
+    state: 'ready', leg: 0, bytes: 0, shares: missShares(ranges, PROMPT),
+    report: { request: RecordIdSchema.parse(`r${n}`), state: 'ready', promptTokens: 100, ranges, matches: [], confidence: { value: 1, reasons: [] } },
+  });
+}
+
+describe('gatherMisses', () => {
+  it('gathers equal causes, the heaviest first, with their share and the latest requests', () => {
+    const summary = gatherMisses([
+      explained(1, [range('hit', 50), range('never-stored', 50)]),
+      explained(2, [range('hit', 32), range('diverges', 68, diverges(40))]),
+      explained(3, [range('hit', 32), range('diverges', 68, diverges(40))]),
+      explained(4, [range('hit', 100)]),
+      record(5, { state: 'unavailable', reason: 'no tokenizer', isPending: false }),
+      record(6, { state: 'unavailable', reason: 'wait', isPending: true }),
+      record(7, undefined),
+    ], 300);
+    expect(summary).toMatchObject({ windowS: 300, requests: 4, promptTokens: 400, missedTokens: 186, unexplained: [{ reason: 'no tokenizer', requests: 1 }] });
+    expect(summary.causes.map(({ kind, tokens, requestCount, requests }) => [kind, tokens, requestCount, requests.map(({ n }) => n)])).toEqual([['diverges', 136, 2, [3, 2]], ['never-stored', 50, 1, [1]]]);
+    expect(summary.causes[0]?.share).toBeCloseTo(136 / 186);
+  });
+
+  it('is empty without requests', () => {
+    expect(gatherMisses([], 60)).toEqual({ windowS: 60, requests: 0, promptTokens: 0, missedTokens: 0, unexplained: [], causes: [] });
+  });
+
+  it('sums up causes beyond fifty, and reasons beyond twenty, without losing a token or a request', () => {
+    const many = Array.from({ length: 80 }, (_, index) => explained(index, [range('diverges', 100 + index, diverges(index + 1))]));
+    const reasons = Array.from({ length: 30 }, (_, index) => record(1000 + index, { state: 'unavailable', reason: `reason ${index}`, isPending: false }));
+    const { causes, missedTokens, unexplained } = gatherMisses([...many, ...reasons], 60);
+    expect(causes).toHaveLength(51);
+    expect(causes.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(missedTokens);
+    expect(causes.find(({ title }) => title === 'differs in many other places')).toMatchObject({ requestCount: 30, place: undefined });
+    expect(unexplained).toHaveLength(21);
+    expect(unexplained.reduce((sum, { requests }) => sum + requests, 0)).toBe(30);
+  });
+});
+
+describe('divergenceTitle', () => {
+  it.each([
+    ['Today: ', '2026-11-21 04:10', '2026-11-20 18:00', 'timestamp'],
+    ['Current time: 2026-11-21 04:', '10 UTC', '27 UTC', 'timestamp'],
+    ['The clock says ', '9 o', '11 o', 'timestamp'],
+    ['now=', '1795235332', '1795235999', 'timestamp'],
+    ['Session id: ', 'ab12', 'cd34', 'identifier'],
+    ['run ', '0f8fad5b-d9cb-469f', '7c9e6679-7425-40de', 'identifier'],
+    ['Chapter ', '12', '13', 'number'],
+  ])('%j followed by %j or %j is a %4$s', (lead, asked, held, what) => {
+    expect(divergenceTitle(96, { lead, asked, held, where: 'the system prompt' })).toBe(`${what} in the system prompt, after 96 tokens: "${lead.trimStart()}"`);
+  });
+
+  it('says no more than it sees', () => {
+    expect(divergenceTitle(12, { lead: 'Write about ', asked: 'cats', held: 'dogs' })).toBe('differs after 12 tokens: "Write about "');
+    expect(divergenceTitle(12, { lead: 'Write about ', asked: 'cats', held: 'dogs', where: 'a user message' })).toBe('different text in a user message, after 12 tokens: "Write about "');
+    expect(divergenceTitle(0, { lead: '', asked: 'cats', held: 'dogs' })).toBe('differs after 0 tokens');
+    expect(divergenceTitle(5, { lead: `${'x'.repeat(60)}\n end`, asked: 'a', held: 'b' })).toBe(`differs after 5 tokens: "…${'x'.repeat(44)} end"`);
+  });
+});
+
+describe('placeOf', () => {
+  const json = {
+    tools: [{ type: 'function', function: { name: 'get_weather' } }],
+    messages: [
+      { role: 'system', content: 'You are helpful. It is 04:10 now.' },
+      { role: 'user', content: [{ type: 'text', text: 'What is the weather in Paris?' }, { type: 'image_url', image_url: {} }] },
+      { role: 'assistant', content: 'Sunny and warm.' },
+    ],
+  };
+  it.each([
+    ['helpful. It is ', '04:10 now.<|im_end|>', 'the system prompt'],
+    ['<|im_start|>user\nWhat is the ', 'weather in Paris?', 'a user message'],
+    ['<|im_end|>\n<|im_start|>assistant\n', 'Sunny and warm.', 'an earlier answer'],
+    ['"name":"', 'get_weather', 'the tool definitions'],
+    ['elsewhere ', 'entirely so', undefined],
+    ['', 'is', undefined],
+  ])('%j then %j stands in %s', (lead, asked, place) => {
+    expect(placeOf(json, { lead, asked })).toBe(place);
+  });
+
+  it('does not choose between two places', () => {
+    expect(placeOf({ messages: [{ role: 'user', content: 'the same text' }, { role: 'assistant', content: 'the same text' }] }, { lead: 'the ', asked: 'same text' })).toBeUndefined();
+  });
+});
