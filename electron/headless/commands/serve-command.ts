@@ -74,6 +74,9 @@ function describeServe(command: Command): Command {
     .option('--no-block-fatal', 'send legs whose parameters are known to kill or hang an engine')
     .option('--no-encode-stage', 'send no encode legs')
     .addOption(new Option('--policy <name>', 'how instances are chosen (default: least-in-flight)').choices(POLICIES))
+    .option('--prefill-skip-tokens <number>', 'leave prefill out when a decode instance holds all but fewer tokens of the prompt, by its KV events (default: never)', wholeNumber(0, 1_000_000))
+    .option('--no-tokenize-for-routing', 'prefix-aware: do not ask instances (POST /tokenize) for tokens of prompts sent as text')
+    .option('--tokenize-deadline <duration>', 'prefix-aware: longest wait for these tokens (default: 20ms)', reading(parseDurationMs))
     .option('--connect-timeout <duration>', 'for a connection to an instance (default: 5s)', reading(parseDurationMs))
     .option('--headers-timeout <duration>', 'from a request to its response headers (default: 10m)', reading(parseDurationMs))
     .option('--idle-timeout <duration>', 'between two chunks (default: 5m)', reading(parseDurationMs))
@@ -132,7 +135,7 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
   if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
   if (flags.dpSize !== undefined) config['dp-size'] = Object.fromEntries(flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
   // commander gives every `--no-x` the default true; only a given one says something.
-  for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses']) if (config[key] === true) delete config[key];
+  for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses', 'tokenize-for-routing']) if (config[key] === true) delete config[key];
   return { ...fromReferenceFlags(flags), ...config };
 }
 

@@ -107,6 +107,9 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
   const blockFatal = config['block-fatal'];
   const reemitStreams = config['reemit-streams'];
   const encodeStage = config['encode-stage'];
+  const prefillSkipTokens = config['prefill-skip-tokens'];
+  const tokenizeForRouting = config['tokenize-for-routing'];
+  const tokenizeDeadlineMs = config['tokenize-deadline'];
   const conversationTtlMs = config['conversation-ttl'];
   const conversations = config['keep-conversations'];
   const bootstrapPort = config['bootstrap-port'];
@@ -117,6 +120,9 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
     ...(blockFatal !== undefined && { blockFatal }),
     ...(reemitStreams !== undefined && { reemitStreams }),
     ...(encodeStage !== undefined && { encodeStage: encodeStage ? 'auto' : 'off' }),
+    ...(prefillSkipTokens !== undefined && { prefillSkipTokens }),
+    ...(tokenizeForRouting !== undefined && { tokenizeForRouting }),
+    ...(tokenizeDeadlineMs !== undefined && { tokenizeDeadlineMs }),
     ...(conversationTtlMs !== undefined && { conversationTtlMs }),
     ...(conversations !== undefined && { conversations }),
     ...(bootstrapPort !== undefined && { bootstrapPort }),
