@@ -52,7 +52,8 @@ export function reconcile(one: InstanceHits, { tolerance, hasPrefill }: Reconcil
   const apart = (more: Diagnosis | undefined, less: Diagnosis | undefined): Judge => (left, right) =>
     Math.abs(left - right) < tolerance ? undefined : left > right ? more : less;
   if (one.role === 'prefill') {
-    compare('index', ['by-source', 'prefill-cached-tokens', 'engine-local'], apart(INDEX_ONLY, ENGINE_ONLY));
+    // The index knows what the instance holds itself; the other counters also count what a shared store gave.
+    compare('index', ['engine-local', 'by-source', 'prefill-cached-tokens'], apart(INDEX_ONLY, ENGINE_ONLY));
     compare('prefill-cached-tokens', ['by-source', 'engine-local'], apart(ANSWERS_DIFFER, ANSWERS_DIFFER));
   }
   if (one.role === 'decode') {
@@ -75,7 +76,7 @@ const INDEX_ONLY: Diagnosis = {
   severity: 'warning',
   title: 'The engine computed what its events said it held',
   meaning:
-    "pdscope's index says hit where the engine says local_compute: removals were lost with missing batches, blocks were announced that a request could not use yet (a transfer still under way), or they were evicted while the request waited.",
+    "pdscope's index says hit where the engine counts a miss (local_compute): removals were lost with missing batches, blocks were announced that a request could not use yet (a transfer still under way), or they were evicted while the request waited.",
   nextStep: 'Look at the gaps and the confidence of this instance’s streams, and at why single requests missed. With gaps: enable the replay socket (--kv-events-config replay_endpoint).',
 };
 
@@ -84,7 +85,7 @@ const ENGINE_ONLY: Diagnosis = {
   severity: 'info',
   title: 'The engine hits blocks that its events never told',
   meaning:
-    'The engine found more than pdscope’s index knew: the stream was joined late, stores were lost with missing batches, a tier that publishes no events served them (CPU or storage offloading), or requests came past pdscope.',
+    'The engine found more than pdscope’s index knew: the stream was joined late, stores were lost with missing batches, requests came past pdscope, or, where the engine has no counter of local hits alone, a shared store or an offloading tier served them.',
   nextStep: 'Look at the confidence of this instance’s streams; a reset of the prefix cache makes the index whole again.',
 };
 

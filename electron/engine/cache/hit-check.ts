@@ -32,8 +32,12 @@ export function disagreement(report: MissReport, leg: Pick<LegRecord, 'usage' | 
   };
 }
 
-/** The leg was told to fetch KV, which counts as cached too. */
+/**
+ * The leg was told to fetch KV, which counts as cached too: a decode leg with `do_remote_prefill`, or a prefill leg that is given
+ * the blocks of a conversation's last turn. An ordinary prefill leg has `remote_block_ids: null`.
+ */
 function fetches(params: unknown): boolean {
   if (params === undefined) return false;
-  return /"do_remote_prefill"\s*:\s*true/.test(typeof params === 'string' ? params : JSON.stringify(params));
+  const text = typeof params === 'string' ? params : JSON.stringify(params);
+  return /"do_remote_prefill"\s*:\s*true|"remote_block_ids"\s*:\s*\[/.test(text);
 }

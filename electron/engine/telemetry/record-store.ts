@@ -26,6 +26,8 @@ export interface RecordStoreOptions {
 const BASE_BYTES = 3000;
 const LEG_BYTES = 1500;
 const CANDIDATE_BYTES = 120;
+/** What it held of the prompt, in numbers and words of its own. */
+const MATCH_BYTES = 130;
 /** Without its message; title and next step are mostly shared. */
 const VERDICT_BYTES = 200;
 /** Characters. */
@@ -141,7 +143,10 @@ export class RecordStore implements RowLog<RequestRow> {
 function compact(record: RequestRecord): number {
   let bytes = BASE_BYTES + (record.stream?.chunks.byteLength ?? 0) + record.captureBytes;
   if (record.why?.state === 'ready') bytes += record.why.bytes;
-  for (const decision of record.decisions) bytes += (decision.candidates.length + decision.excluded.length) * CANDIDATE_BYTES;
+  for (const { candidates, excluded } of record.decisions) {
+    bytes += (candidates.length + excluded.length) * CANDIDATE_BYTES;
+    for (const { matchedTokens } of candidates) if (matchedTokens !== undefined) bytes += MATCH_BYTES;
+  }
   for (const verdict of record.verdicts ?? []) bytes += VERDICT_BYTES + verdict.message.length;
   for (const leg of record.legs) {
     leg.transferParamsSent = bounded(leg.transferParamsSent);

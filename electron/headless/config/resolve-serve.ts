@@ -110,6 +110,7 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
   const reportCache = config['report-cache'];
   const prefillSkipTokens = config['prefill-skip-tokens'];
   const tokenizeForRouting = config['tokenize-for-routing'];
+  const tokenizeDeadlineMs = config['tokenize-deadline'];
   const conversationTtlMs = config['conversation-ttl'];
   const conversations = config['keep-conversations'];
   const bootstrapPort = config['bootstrap-port'];
@@ -124,6 +125,7 @@ function protocolOf(config: ServeConfig): NonNullable<EngineOptions['protocol']>
     ...(reportCache !== undefined && { reportCache }),
     ...(prefillSkipTokens !== undefined && { prefillSkipTokens }),
     ...(tokenizeForRouting !== undefined && { tokenizeForRouting }),
+    ...(tokenizeDeadlineMs !== undefined && { tokenizeDeadlineMs }),
     ...(conversationTtlMs !== undefined && { conversationTtlMs }),
     ...(conversations !== undefined && { conversations }),
     ...(bootstrapPort !== undefined && { bootstrapPort }),

@@ -54,7 +54,7 @@ export function describeStreams(streams: readonly KvStreamView[]): StateWords | 
   const broken = streams.filter((stream) => stream.state === 'failed' || stream.state === 'lost');
   if (broken.length > 0) return { tone: 'error', words: `${broken[0]?.state ?? 'lost'}${streams.length > 1 ? ` ${broken.length}/${streams.length}` : ''}`, explanation };
   if (streams.some((stream) => stream.state === 'connecting')) return { tone: 'busy', words: 'connecting', explanation };
-  const missed = streams.reduce((sum, stream) => sum + stream.missedBatches, 0);
+  const missed = streams.reduce((sum, stream) => sum + stream.missedBatches - (stream.missedFilled ?? 0), 0);
   if (missed > 0) return { tone: 'warning', words: `${formatInteger(missed)} missed`, explanation };
   if (streams.every((stream) => stream.state === 'silent')) return { tone: 'unknown', words: 'silent', explanation };
   const seq = Math.max(...streams.map((stream) => stream.lastSeq ?? -1));

@@ -13,7 +13,8 @@ export function StatusBar(): ReactElement {
   if (engine === undefined) return <footer className={classes.status} aria-label="Status" />;
 
   const live = engine.streams.filter((stream) => stream.state === 'live' || stream.state === 'silent').length;
-  const gaps = engine.streams.reduce((sum, stream) => sum + stream.gaps, 0);
+  const found = engine.streams.reduce((sum, stream) => sum + stream.gaps, 0);
+  const open = engine.streams.reduce((sum, stream) => sum + stream.gaps - (stream.gapsFilled ?? 0), 0);
   const lost =
     engine.telemetryDropped +
     engine.rings.requests.dropped +
@@ -36,7 +37,8 @@ export function StatusBar(): ReactElement {
       </span>
       <span title="KV-event streams: connected of configured">
         streams <b>{engine.streams.length === 0 ? ABSENT : `${live}/${engine.streams.length}`}</b>
-        {gaps > 0 && <span className={classes.statusWarning}> ▲ {formatCount(gaps, 'gap')}</span>}
+        {open > 0 && <span className={classes.statusWarning}> ▲ {formatCount(open, 'gap')}</span>}
+        {open === 0 && found > 0 && <span> {formatCount(found, 'gap')} filled</span>}
       </span>
       <span title="Telemetry samples, rows and event messages left out to protect tokens">
         dropped <b className={lost > 0 ? classes.statusWarning : undefined}>{formatInteger(lost)}</b>

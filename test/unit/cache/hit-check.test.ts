@@ -30,6 +30,7 @@ describe('disagreement', () => {
     expect(disagreement({ ...report, ranges: [...report.ranges, { kind: 'unknown', fromBlock: 25, toBlock: 25, tokens: 1, message: '' }] }, leg(0))).toBeUndefined();
     expect(disagreement(report, leg(400, { do_remote_prefill: true }))).toBeUndefined();
     expect(disagreement(report, leg(400, '{"do_remote_prefill": true}'))).toBeUndefined();
-    expect(disagreement(report, leg(400, { do_remote_decode: true }))).toMatchObject({ code: 'cache_hit_unseen' });
+    expect(disagreement(report, leg(400, { do_remote_decode: true, remote_block_ids: [[1, 2]] }))).toBeUndefined();
+    expect(disagreement(report, leg(400, { do_remote_decode: true, remote_block_ids: null }))).toMatchObject({ code: 'cache_hit_unseen' });
   });
 });

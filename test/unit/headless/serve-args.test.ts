@@ -83,6 +83,13 @@ describe('serve arguments', () => {
     });
   });
 
+  it('takes settings of routing by prefix', async () => {
+    expect((await parse('--policy', 'prefix-aware')).engine.protocol).toEqual({});
+    expect((await parse('--policy', 'prefix-aware', '--prefill-skip-tokens', '256', '--no-tokenize-for-routing', '--tokenize-deadline', '50ms')).engine).toMatchObject({
+      policy: 'prefix-aware', protocol: { prefillSkipTokens: 256, tokenizeForRouting: false, tokenizeDeadlineMs: 50 },
+    });
+  });
+
   it('explains misses unless it is told not to', async () => {
     expect((await parse()).engine.explainMisses).toBeUndefined();
     expect((await parse('--no-explain-misses')).engine.explainMisses).toBe(false);

@@ -10,7 +10,7 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
   const { totals, latency, streams } = engine;
   const live = streams.filter((stream) => stream.state === 'live').length;
   const unwell = streams.filter((stream) => stream.state === 'lost' || stream.state === 'failed').length;
-  const gaps = streams.reduce((sum, stream) => sum + stream.gaps, 0);
+  const gaps = streams.reduce((sum, stream) => sum + stream.gaps - (stream.gapsFilled ?? 0), 0);
   return (
     <StatStrip label="Fleet totals">
       <StatTile
