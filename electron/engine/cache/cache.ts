@@ -140,11 +140,11 @@ export class Cache {
   async #titled(causes: readonly GatheredCause[]): Promise<MissSummary['causes']> {
     const placed = causes.flatMap(({ place }) => (place === undefined ? [] : [place])).slice(0, MAX_TITLES);
     const texts = await this.#text.decode(placed.flatMap(({ lead, asked, held }) => [{ tokens: lead }, { tokens: asked }, { tokens: held }]));
-    return causes.map(({ place, baseTitle, ...cause }) => {
+    return causes.map(({ place, ...cause }) => {
       const at = place === undefined ? -1 : placed.indexOf(place);
-      if (place === undefined || at < 0) return { ...cause, title: baseTitle };
+      if (place === undefined || at < 0) return cause;
       const [lead, asked, held] = [place.lead.length === 0 ? '' : texts[at * 3], texts[at * 3 + 1], texts[at * 3 + 2]];
-      if (lead === undefined || asked === undefined || held === undefined) return { ...cause, title: baseTitle };
+      if (lead === undefined || asked === undefined || held === undefined) return cause;
       return { ...cause, title: divergenceTitle(place.token, { lead, asked, held, where: place.where }) };
     });
   }

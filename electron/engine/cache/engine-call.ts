@@ -14,6 +14,14 @@ export interface CallOptions {
   readonly maxAnswerBytes?: number;
 }
 
+export interface CallRequest {
+  readonly body: Buffer | string;
+  /** Sent as it is. */
+  readonly authorization: string | undefined;
+  /** Reads no further than a member that nobody needs, with its quotes, and closes what is open there with `close`. */
+  readonly cut?: { readonly before: string; readonly close: string };
+}
+
 /** `missing`: the engine has no such route. `refused`: it took the route and would not do it. */
 export type CallAnswer =
   | { readonly ok: true; readonly json: unknown }
@@ -40,8 +48,8 @@ export class EngineCall {
     return until !== undefined && until > performance.now();
   }
 
-  /** Never rejects. `authorization`: sent as it is. */
-  async post(instance: Instance, path: string, { body, authorization }: { readonly body: Buffer | string; readonly authorization: string | undefined }): Promise<CallAnswer> {
+  /** Never rejects. */
+  async post(instance: Instance, path: string, { body, authorization, cut }: CallRequest): Promise<CallAnswer> {
     const { timeoutMs, maxAnswerBytes } = this.#options;
     try {
       const answer = await request(`${instance.origin}${path}`, {
@@ -51,16 +59,9 @@ export class EngineCall {
         body,
         signal: AbortSignal.timeout(timeoutMs),
       });
-      const parts: Buffer[] = [];
-      let bytes = 0;
-      for await (const part of answer.body) {
-        const chunk = part as Buffer;
-        bytes += chunk.length;
-        // Leaving the loop destroys the body, and with it the connection.
-        if (bytes > maxAnswerBytes) return { ok: false, why: 'failed', reason: `${path} on ${instance.name} answered more than ${maxAnswerBytes} bytes` };
-        parts.push(chunk);
-      }
-      const text = Buffer.concat(parts).toString('utf8');
+      const read = await readText(answer.body, maxAnswerBytes, answer.statusCode === 200 ? cut?.before : undefined);
+      if (read === undefined) return { ok: false, why: 'failed', reason: `${path} on ${instance.name} answered more than ${maxAnswerBytes} bytes` };
+      const text = read.isCut && cut !== undefined ? read.text.replace(/,\s*$/u, '') + cut.close : read.text;
       const { statusCode: status } = answer;
       if (MISSING_STATUS.has(status)) {
         this.#remember(instance.id, path);
@@ -83,6 +84,27 @@ export class EngineCall {
     for (const [key, until] of this.#missing) if (until <= nowMs) this.#missing.delete(key);
     this.#missing.set(keyOf(instance, path), nowMs + ASK_AGAIN_MS);
   }
+}
+
+/** Up to `before`, when it is there. Undefined: too long. Leaving early destroys the body, and with it the connection. */
+async function readText(body: AsyncIterable<unknown>, maxBytes: number, before: string | undefined): Promise<{ readonly text: string; readonly isCut: boolean } | undefined> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  let tail = Buffer.alloc(0);
+  for await (const part of body) {
+    const chunk = part as Buffer;
+    parts.push(chunk);
+    if (before !== undefined) {
+      // It may begin in a chunk before.
+      const window = Buffer.concat([tail, chunk]);
+      const at = window.indexOf(before);
+      if (at >= 0) return { text: Buffer.concat(parts).subarray(0, bytes - tail.length + at).toString('utf8'), isCut: true };
+      tail = window.subarray(-(before.length - 1));
+    }
+    bytes += chunk.length;
+    if (bytes > maxBytes) return undefined;
+  }
+  return { text: Buffer.concat(parts).toString('utf8'), isCut: false };
 }
 
 function keyOf(instance: InstanceId, path: string): string {

@@ -10,7 +10,7 @@ const TOLERATED_SHARE = 0.1;
 const TOLERATED_BLOCKS = 2;
 
 /** Undefined when they agree, or when one of the two is not known well enough. */
-export function disagreement(report: MissReport, leg: Pick<LegRecord, 'usage' | 'instance' | 'transferParamsSent'>): Verdict | undefined {
+export function disagreement(report: MissReport, leg: Pick<LegRecord, 'kind' | 'usage' | 'instance' | 'transferParamsSent'>): Verdict | undefined {
   const reported = leg.usage?.cachedTokens;
   const { promptTokens = 0, blockSize = 0, ranges, confidence, stream } = report;
   if (reported === undefined || blockSize === 0 || confidence.value < MIN_CONFIDENCE || fetches(leg.transferParamsSent)) return undefined;
@@ -28,7 +28,7 @@ export function disagreement(report: MissReport, leg: Pick<LegRecord, 'usage' | 
       ? 'Look for a cache whose blocks are not announced (an external store), for requests with the same prompt at the same time, or for lost events in the stream.'
       : 'Look for removals that were lost (blocks shown that are gone), for blocks evicted while the request waited, or for a hybrid model, which reuses less than full-attention blocks tell.',
     instance: leg.instance.id,
-    hop: 'prefill->proxy',
+    hop: leg.kind === 'prefill' ? 'prefill->proxy' : 'decode->proxy',
   };
 }
 

@@ -31,11 +31,6 @@ export class LocalTimeObserver implements KvObserver {
     this.#to = to;
   }
 
-  /** By how much our clock is ahead of a stream's engine, ms; 0 while they agree, or nothing is known. */
-  aheadMs(stream: StreamId): number {
-    return this.#streams.get(stream)?.clock.aheadMs ?? 0;
-  }
-
   onOpen(stream: StreamIdentity): void {
     this.#streams.set(stream.id, { clock: new PublisherClock(), nextSeq: undefined, context: undefined, local: undefined });
     this.#to.onOpen?.(stream);

@@ -12,10 +12,8 @@ export interface ExplainedRecord {
 
 /** A cause, with what its text is made from. */
 export interface GatheredCause extends MissCause {
-  readonly share: number;
   /** Of the latest request. */
   readonly place: MissShare['place'];
-  readonly baseTitle: string;
 }
 
 export interface GatheredMisses extends Omit<MissSummary, 'causes'> {
@@ -76,7 +74,7 @@ function fold(groups: ReadonlyMap<string, Group>): ReadonlyMap<string, Group> {
 
 function toCause(key: string, { latest, tokens, requests, count }: Group, missedTokens: number): GatheredCause {
   return {
-    id: key, kind: latest.kind, title: latest.title, baseTitle: latest.title, tokens, share: missedTokens === 0 ? 0 : tokens / missedTokens,
+    id: key, kind: latest.kind, title: latest.title, tokens, share: missedTokens === 0 ? 0 : tokens / missedTokens,
     requests, requestCount: count, place: latest.place,
   };
 }

@@ -64,11 +64,17 @@ interface Ask extends AskOptions {
   readonly from: PromptTokens['from'];
 }
 
+/**
+ * Of a rendered request with media, the tensors made of them are most of the bytes, and last
+ * (vllm/entrypoints/scale_out/token_in_token_out/protocol.py): they are not read.
+ */
+const WITHOUT_TENSORS = { before: '"kwargs_data"', close: '}}' };
+
 async function ask(path: string, body: Buffer | string, { call, instances, authorization, read, from }: Ask): Promise<PromptAnswer> {
   const able = instances.filter((instance) => !call.lacks(instance, path));
   let reason = instances.length === 0 ? 'no instance of the model is up' : `no instance has ${path}`;
   for (const instance of able.slice(0, MAX_ASKED)) {
-    const answer = await call.post(instance, path, { body, authorization });
+    const answer = await call.post(instance, path, { body, authorization, ...(from === 'render' && { cut: WITHOUT_TENSORS }) });
     if (!answer.ok) {
       reason = answer.reason;
       // Another one would refuse it too.

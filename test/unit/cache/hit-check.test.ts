@@ -10,7 +10,7 @@ const report: MissReport = {
   request: RecordIdSchema.parse('r1'), state: 'ready', stream: streamId(id, 0), promptTokens: 400, blockSize: 16, matches: [], confidence: { value: 0.95, reasons: [] },
   ranges: [{ kind: 'hit', fromBlock: 0, toBlock: 9, tokens: 160, message: '' }, { kind: 'never-stored', fromBlock: 10, toBlock: 24, tokens: 240, message: '' }],
 };
-const leg = (cachedTokens: number | undefined, transferParamsSent?: unknown): Parameters<typeof disagreement>[1] => ({ usage: cachedTokens === undefined ? undefined : { cachedTokens }, instance, transferParamsSent });
+const leg = (cachedTokens: number | undefined, transferParamsSent?: unknown): Parameters<typeof disagreement>[1] => ({ kind: 'prefill', usage: cachedTokens === undefined ? undefined : { cachedTokens }, instance, transferParamsSent });
 
 describe('disagreement', () => {
   it('is a finding in either direction, beyond two blocks and a tenth of the prompt', () => {

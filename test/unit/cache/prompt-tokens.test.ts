@@ -33,6 +33,14 @@ describe('promptTokens', () => {
     expect(seen).toEqual([PICTURE]);
   });
 
+  it('does not read the tensors of media, however many bytes they have', async () => {
+    const rendered = { token_ids: [1, 2, 3], features: { mm_hashes: { image: ['"kwargs_data"'] }, mm_placeholders: { image: [{ offset: 1, length: 2 }] }, kwargs_data: { image: ['x'.repeat(2_000_000)] } }, model: 'm' };
+    const p0 = await engineNamed('P0', () => ok(rendered));
+    const call = new EngineCall({ timeoutMs: 2000, maxAnswerBytes: 100_000 });
+    closers.unshift(() => call.close());
+    expect(await ask('chat', PICTURE, [p0], call)).toEqual({ ok: true, prompt: { tokens: Uint32Array.of(1, 2, 3), from: 'render', media: [{ hash: '"kwargs_data"', offset: 1, length: 2 }] } });
+  });
+
   it('falls back to /tokenize with all that the template sees, and remembers who has no render', async () => {
     const asked: string[] = [];
     const seen: unknown[] = [];
