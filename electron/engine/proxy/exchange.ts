@@ -47,6 +47,8 @@ export interface ExchangeOptions {
   readonly prompt?: PromptView;
   /** See `prefillSkipTokens` in ProtocolSettings. 0: never. */
   readonly prefillSkipTokens: number;
+  /** Gets why a policy balanced load instead of what it is for. */
+  readonly onDegraded: (why: string) => void;
   readonly trace: RequestTrace;
   readonly timeouts: ProxyTimeouts;
   readonly connectWatch: ConnectWatch;
@@ -106,6 +108,7 @@ export class Exchange implements LegContext, LegOwner {
         ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: options.reason ?? 'preferred by the connector' }] }
         : policy.choose(candidates, kind, this.prompt);
     const { chosen, degraded } = choice;
+    if (degraded !== undefined) this.#options.onDegraded(degraded);
     const isPinnedByClient = this.request.headers[RANK_HEADER] !== undefined;
     const pinned = prefer === undefined || chosen === prefer ? options.rank : undefined;
     const rank = isPinnedByClient ? undefined : (pinned ?? choice.rank ?? chooseRank(chosen));

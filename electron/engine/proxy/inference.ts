@@ -46,6 +46,7 @@ export interface InferenceOptions {
   readonly linter: Linter;
   /** What instances hold, for routing by prefix. Absent: nobody keeps an index. */
   readonly prefixes?: PrefixLookup;
+  readonly onDegraded: (why: string) => void;
 }
 
 /** What is in force when a request begins; it keeps them to its end. */
@@ -215,7 +216,7 @@ class InferenceRun implements LinkedNode {
   }
 
   #createExchange(request: ClientRequest): Exchange {
-    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey, linter, prefixes } = this.#options;
+    const { scheduler, timeouts, connectWatch, maxRetries, logger, openaiApiKey, linter, prefixes, onDegraded } = this.#options;
     const { connector, policy, settings } = this.#init.modes;
     const prefillSkipTokens = settings.prefillSkipTokens ?? 0;
     // A forwarded request may be anything.
@@ -232,6 +233,7 @@ class InferenceRun implements LinkedNode {
       blockFatal: settings.blockFatal,
       ...(looksAtPrompt && { prompt: new PromptView(request, prefixes) }),
       prefillSkipTokens,
+      onDegraded,
       trace: this.#trace,
       timeouts,
       connectWatch,

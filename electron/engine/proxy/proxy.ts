@@ -18,6 +18,7 @@ import type { Tracer } from '../telemetry/trace.ts';
 import { handleAdmin, type ProxyAdmin } from './admin-routes.ts';
 import { ConnectWatch } from './connect-watch.ts';
 import { createConnectors } from './connectors/connectors.ts';
+import { DegradedRouting } from './degraded-routing.ts';
 import { FORWARD_ROUTES } from './forward-routes.ts';
 import { authorizationFor } from './headers.ts';
 import { Inference } from './inference.ts';
@@ -128,6 +129,7 @@ class ProxyServer implements Proxy {
     });
     this.#connector = this.#connectors[options.connector];
     this.#policy = createPolicy(options.policy, options.random);
+    const degraded = new DegradedRouting((verdict) => this.#report(verdict));
     this.#inference = new Inference({
       scheduler: options.scheduler,
       tracer: options.tracer,
@@ -139,6 +141,7 @@ class ProxyServer implements Proxy {
       openaiApiKey: options.openaiApiKey,
       linter: options.linter ?? NO_LINTER,
       ...(options.prefixes !== undefined && { prefixes: options.prefixes }),
+      onDegraded: (why) => degraded.seen(why),
     });
     this.#models = new ModelsPage(options.scheduler);
     this.#routes = this.#createRoutes();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DegradedRouting } from '#engine/proxy/degraded-routing.ts';
 import { findDecodeHolder } from '#engine/proxy/decode-holder.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
 import type { ClientRequest } from '#engine/proxy/client-request.ts';
@@ -75,5 +76,19 @@ describe('a decode instance that can do without prefill', () => {
   it('is the least busy one, then the one that holds most', () => {
     expect(findDecodeHolder(instances, prompt([entry('d0', 96), entry('d1', 80), entry('d2', 64)]), 50)?.instance.name).toBe('D1');
     expect(findDecodeHolder(instances, prompt([entry('d1', 64), entry('d2', 80)]), 50)?.instance.name).toBe('D2');
+  });
+});
+
+describe('a policy that falls back to load', () => {
+  it('becomes a finding, at most once a minute', () => {
+    let now = 0;
+    const messages: string[] = [];
+    const degraded = new DegradedRouting(({ code, message }) => messages.push(`${code}: ${message}`), () => now);
+    degraded.seen('balanced by load: a');
+    now = 59_999;
+    degraded.seen('balanced by load: b');
+    now = 60_000;
+    degraded.seen('balanced by load: c');
+    expect(messages).toEqual(['routing_degraded: At least one request was balanced by load: a.', 'routing_degraded: At least one request was balanced by load: c.']);
   });
 });
