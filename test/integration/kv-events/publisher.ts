@@ -1,7 +1,7 @@
-/** A stand-in for an engine's publisher: a real PUB socket that sends whatever frames a test wants. */
+/** A stand-in for an engine's publisher: a real publishing socket that sends whatever frames a test wants. */
 import { createServer } from 'node:net';
 import { encode } from '@msgpack/msgpack';
-import { Publisher } from 'zeromq';
+import { XPublisher } from 'zeromq';
 import { InstanceIdSchema } from '#shared/ids.ts';
 import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
 
@@ -31,7 +31,10 @@ export async function freePorts(count: number): Promise<number> {
 }
 
 export class TestPublisher implements AsyncDisposable {
-  readonly #socket = new Publisher({ linger: 0, sendHighWaterMark: 100_000 });
+  readonly #socket = new XPublisher({ linger: 0, sendHighWaterMark: 100_000 });
+  /** A subscriber that is connected may not have told its subscription yet, and what is sent until then is lost. */
+  readonly #subscription = this.#socket.receive().catch(() => undefined);
+  #subscribed: Promise<unknown> | undefined;
 
   static async bound(endpoint: string): Promise<TestPublisher> {
     const publisher = new TestPublisher();
@@ -47,6 +50,7 @@ export class TestPublisher implements AsyncDisposable {
   }
 
   async send(frames: readonly Uint8Array[]): Promise<void> {
+    await (this.#subscribed ??= Promise.race([this.#subscription, new Promise((resolve) => setTimeout(resolve, 300))]));
     await this.#socket.send(frames.map((frame) => Buffer.from(frame)));
   }
 
