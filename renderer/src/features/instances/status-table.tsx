@@ -36,7 +36,7 @@ export function StatusTableView({ table, nowUnixMs }: { readonly table: StatusTa
                 // oxlint-disable-next-line react/no-array-index-key
                 <tr key={rowIndex}>
                   {row.map((cell, index) => (
-                    // oxlint-disable-next-line react/no-array-index-key
+                    // oxlint-disable-next-line react/no-array-index-key -- a cell is its column's
                     <td key={index} className={isNumeric(table, index) ? classes.right : undefined}>
                       <Cell cell={cell} nowUnixMs={nowUnixMs} />
                     </td>
