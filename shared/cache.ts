@@ -7,13 +7,17 @@
  */
 import type { InstanceId, RecordId, StreamId } from './ids.ts';
 import type { BlockHashHex } from './kv.ts';
-import type { Role } from './vocabulary.ts';
+import type { ConnectorName, Role } from './vocabulary.ts';
 
 /** How far an answer can be trusted, and why it is not 1. */
 export interface Confidence {
-  /** 0..1. */
+  /** 0..1. Of several streams the lowest: whatever a dead stream held is missing from the answer. */
   readonly value: number;
   readonly reasons: readonly { readonly code: string; readonly text: string; readonly stream?: StreamId }[];
+  /** Of each stream that it rests on, the lowest first, at most 64. */
+  readonly over?: readonly { readonly stream: StreamId; readonly value: number }[];
+  /** How many these are in all; absent: as many as are listed. */
+  readonly streams?: number;
 }
 
 export const HIT_SOURCES = [
@@ -38,6 +42,8 @@ export interface HitSeries {
   readonly instance?: InstanceId;
   readonly instanceName?: string;
   readonly points: readonly HitPoint[];
+  /** Of pdscope's index: requests of the window that it was asked about, of all whose prompt was computed. */
+  readonly sample?: { readonly requests: number; readonly of: number };
   /** Over the window; absent when the source said nothing. */
   readonly whole?: { readonly hitTokens: number; readonly queryTokens: number };
   readonly confidence?: Confidence;
@@ -52,6 +58,8 @@ export interface HitDisagreement {
   /** Shares 0..1 over the window. */
   readonly leftRate: number;
   readonly rightRate: number;
+  /** Set when it is not the rates that disagree, but how many prompt tokens they are of. */
+  readonly promptTokens?: { readonly left: number; readonly right: number };
   /** What that usually means. */
   readonly meaning: string;
 }
@@ -129,13 +137,60 @@ export interface TreePage {
   readonly confidence: Confidence;
 }
 
+/** Where the longest known beginning of a token sequence ends; several places when keys (LoRA, salt, media) differ. */
+export interface TreeSearch {
+  readonly matches: readonly TreeNode[];
+  readonly matchedTokens: number;
+  readonly askedTokens: number;
+  readonly confidence: Confidence;
+}
+
+export const KV_BYTES_SOURCES = ['setting', 'server-info', 'transfers'] as const;
+
+/** Bytes of KV cache per token, and where the figure comes from. */
+export interface KvBytes {
+  readonly bytesPerToken: number;
+  /** `setting`: given with the instance. `server-info`: worked out from the engine's configuration. `transfers`: bytes that NIXL moved over tokens received. */
+  readonly from: (typeof KV_BYTES_SOURCES)[number];
+  /** In words, with values. */
+  readonly detail: string;
+}
+
 export interface DifferencePart {
+  /** Different contents, and their tokens. */
   readonly blocks: number;
   readonly tokens: number;
-  /** Absent when no engine said how many bytes a block has. */
+  /** Copies of them in the caches compared: an instance may hold a block in several media, and twice in one. */
+  readonly copies: number;
+  /** One copy of everything; absent when the size of a token is not known. */
   readonly bytes?: number;
+  /** All copies; what is beyond `bytes` is held more than once. */
+  readonly copyBytes?: number;
   /** Largest runs, at most 20. */
   readonly samples: readonly TreeNode[];
+}
+
+/** What the handoff moved to the right side in a window, by three witnesses that are kept apart. */
+export interface HandoffMeasure {
+  readonly windowS: number;
+  /** P/D protocols of the legs in the window. */
+  readonly connectors: readonly ConnectorName[];
+  /** What these send: only blocks that the decode engine lacks, or all of the prompt. `unknown`: not known, or not the same. */
+  readonly resends: 'missing' | 'all' | 'unknown';
+  /** Tokens from elsewhere by the engines' counters; absent when none exposes one. */
+  readonly received?: {
+    readonly tokens: number;
+    readonly from: 'prompt_tokens_by_source' | 'external_prefix_cache_hits';
+    /** Instances whose counters are in it. */
+    readonly instances: number;
+    /** `nixl`: counted by NIXL. `tokens`: tokens times the bytes of one. */
+    readonly bytes?: number;
+    readonly bytesFrom?: 'nixl' | 'tokens';
+  };
+  /** Decode legs that were told where to fetch KV; of those known: tokens of their prompts, and what the instance held of them when they were sent. */
+  readonly legs: { readonly fetching: number; readonly known: number; readonly promptTokens: number; readonly heldTokens: number; readonly confidence?: Confidence };
+  /** Blocks stored while they were held, by KV events; absent without a stream. Announcements of `kv_cache_report_mode` that pdscope asked for are not in it. */
+  readonly again?: { readonly blocks: number; readonly tokens: number; readonly confidence: Confidence };
 }
 
 /** What two groups of instances hold of the same content. */
@@ -145,10 +200,24 @@ export interface CacheDifference {
   readonly onlyLeft: DifferencePart;
   readonly onlyRight: DifferencePart;
   readonly both: DifferencePart;
-  /** Tokens pulled in the window that the decode instance held already, of those pulled. Absent when it cannot be told. */
+  /** What sizes of the left and of the right side rest on; absent when its instances say nothing, or do not agree. */
+  readonly leftBytes?: KvBytes;
+  readonly rightBytes?: KvBytes;
+  /**
+   * Tokens sent to the right side that it held already, at most, of those sent. Where the protocol sends only what is missing:
+   * second copies by KV events, of what the engines received. Where it sends whole prompts: what was held of them, of the
+   * prompts that are known. Absent when it cannot be told.
+   */
   readonly redundantTokens?: number;
   readonly transferredTokens?: number;
+  readonly handoff?: HandoffMeasure;
   readonly confidence: Confidence;
+}
+
+export interface EvictionStorms {
+  readonly storms: readonly EvictionStorm[];
+  /** Set when evictions followed by a store were too many to keep: the storms before this time are incomplete. */
+  readonly completeSinceUnixMs?: number;
 }
 
 export interface EvictionStorm {
@@ -157,8 +226,9 @@ export interface EvictionStorm {
   readonly instanceName: string;
   readonly fromUnixMs: number;
   readonly toUnixMs: number;
-  /** Blocks evicted and stored again within the limit. */
+  /** Blocks evicted and stored again within the limit, and their tokens: computed or fetched a second time. */
   readonly blocks: number;
+  readonly tokens: number;
   /** Shortest and median time between the two, ms. */
   readonly shortestMs: number;
   readonly medianMs: number;
@@ -231,6 +301,8 @@ export interface MissReport {
   readonly reason?: string;
   /** How the tokens were had. */
   readonly tokensFrom?: 'render' | 'tokenize' | 'events' | 'request';
+  /** From `events`: which part of the prompt is known. */
+  readonly tokensNote?: string;
   readonly atUnixMs?: number;
   readonly stream?: StreamId;
   readonly instanceName?: string;
@@ -255,6 +327,18 @@ export interface MissCause {
   readonly share: number;
   readonly requests: readonly { readonly id: RecordId; readonly n: number }[];
   readonly requestCount: number;
+  /** Of divergences, the latest: what was asked where something else is held. */
+  readonly examples?: readonly MissExample[];
+}
+
+export interface MissExample {
+  readonly id: RecordId;
+  readonly n: number;
+  /** First token that differs, counted from the prompt's start. */
+  readonly token: number;
+  /** Decoded text from there on. */
+  readonly asked: string;
+  readonly held: string;
 }
 
 export interface MissSummary {

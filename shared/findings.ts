@@ -60,8 +60,10 @@ export interface Finding {
   /** How often it was seen, and in how many cases a leg was held back. */
   readonly count: number;
   readonly blocked: number;
-  /** Dismissed by a person; it comes back when it is seen again afterwards. */
+  /** Dismissed by a person, or over; it comes back when it is seen again afterwards. */
   readonly isDismissed: boolean;
+  /** What it is about was looked at and is no more. Only of conditions that are watched, not of single requests. */
+  readonly overAtUnixMs?: number;
   /** The latest, newest first; bounded. */
   readonly evidence: readonly FindingEvidence[];
 }

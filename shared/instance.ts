@@ -14,6 +14,9 @@ export type BreakerState = (typeof BREAKER_STATES)[number];
 /** Data-parallel ranks of one instance, whoever says how many: each has accounts and a socket of its own. */
 export const MAX_RANKS = 1024;
 
+/** Bytes of KV cache that a token takes, over all layers and tensor-parallel ranks of an instance; the largest models stay below this. */
+export const KvBytesPerTokenSchema = z.number().int().min(1).max(64 * 1024 * 1024);
+
 /** Where one instance publishes KV-cache events. vLLM: PUB socket at port + data-parallel rank. */
 export const KvEventsConfigSchema = z.object({
   /** ZMQ endpoint of rank 0, e.g. `tcp://10.0.0.1:5557`. `tcp` ranks use port + rank. */
@@ -41,6 +44,8 @@ export const InstanceSpecSchema = z.object({
   dpSize: z.number().int().min(1).max(MAX_RANKS).optional(),
   /** Mooncake bootstrap server of a prefill instance, on the instance's host. Default: the protocol's setting. */
   bootstrapPort: z.number().int().min(1).max(65_535).optional(),
+  /** Turns blocks into bytes. Default: worked out from `/server_info`, else measured by NIXL transfers, else sizes stay unknown. */
+  kvBytesPerToken: KvBytesPerTokenSchema.optional(),
 });
 export type InstanceSpec = z.infer<typeof InstanceSpecSchema>;
 
@@ -71,6 +76,7 @@ export interface EngineGauges {
   };
   /** For `cache.hits`. */
   readonly cacheTokens?: EngineCacheTokens;
+  readonly kvTransfers?: EngineKvTransfers;
   readonly nixlExpired?: number;
   readonly nixlFailedTransfers?: number;
 }
@@ -87,6 +93,16 @@ export interface EngineCacheTokens {
   readonly localCompute?: number;
   readonly localCacheHit?: number;
   readonly externalKvTransfer?: number;
+}
+
+/**
+ * What NIXL moved (`nixl_bytes_transferred`), as growth since pdscope began to scrape, over all ranks. An engine counts the
+ * transfers that it issues: with pull the decode instance, with push the prefill instance. One request is one transfer per
+ * tensor-parallel rank. Absent: not exposed (other connectors, the Rust frontend), or not scraped twice yet.
+ */
+export interface EngineKvTransfers {
+  readonly bytes: number;
+  readonly transfers: number;
 }
 
 /** Per-instance latency as pdscope observed it, last five minutes. Milliseconds. */
@@ -112,6 +128,8 @@ export interface TransferFacts {
   readonly tpSize?: number;
   readonly ppSize?: number;
   readonly blockSize?: number;
+  /** Worked out from the model's and the cache's configuration, where they say enough. */
+  readonly kvBytesPerToken?: number;
   /** `kv_connector_extra_config`. */
   readonly extraConfig?: Readonly<Record<string, unknown>>;
 }
@@ -145,6 +163,8 @@ export interface InstanceView {
   readonly ranks?: readonly RankView[];
   readonly transfer?: TransferFacts;
   readonly bootstrapPort?: number;
+  /** As given with the instance. */
+  readonly kvBytesPerToken?: number;
   /** Joined by itself, through a connector's registration. */
   readonly registeredBy?: 'moriio';
   readonly inFlight: number;

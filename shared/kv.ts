@@ -40,7 +40,7 @@ export interface KvRow {
   readonly sessionId?: string;
   /** extra_keys as JSON text (bytes as hex), cut to 400 characters. */
   readonly extraKeys?: string;
-  /** Words: what a gap missed, why a restart was concluded, what could not be decoded. */
+  /** Words: what a gap missed, why a restart was concluded, what could not be decoded, fields that are not known. */
   readonly note?: string;
 }
 
@@ -96,7 +96,7 @@ export interface KvCoverage {
 }
 
 export const KV_DOUBT_CODES = [
-  'never-connected', 'socket-failed', 'nothing-received', 'connection-lost', 'replaying', 'joined-late', 'batches-lost', 'batches-waiting', 'messages-unreadable',
+  'never-connected', 'socket-failed', 'nothing-received', 'connection-lost', 'replaying', 'joined-late', 'batches-lost', 'life-uncertain', 'batches-waiting', 'messages-unreadable',
   'events-unreadable', 'events-unknown', 'removals-unknown', 'lagging', 'shared-stream', 'other-rank', 'blocks-untracked', 'blocks-displaced', 'no-stream',
 ] as const;
 export type KvDoubtCode = (typeof KV_DOUBT_CODES)[number];
@@ -143,10 +143,16 @@ export interface KvStreamView {
   readonly badMessages: number;
   /** Events that could not be read, in batches that could. */
   readonly badEvents?: number;
-  /** Fields and slots that no known layout has, or of an unexpected type; ignored. */
+  /** Fields and slots that no known layout has, or of an unexpected type; kept as text with their row. */
   readonly unknownFields?: number;
   /** Removals of hashes not held here: normal after a late attach or a gap. */
   readonly unknownRemovals?: number;
+  /** Blocks stored while they were held: vLLM does not deduplicate physical blocks, so copies are normal. */
+  readonly duplicateStores?: number;
+  /** Stores that continue a block never seen stored: normal after a late attach or a gap. */
+  readonly unknownParents?: number;
+  /** Batches whose hashes came in another form (integers, bytes) than those of the batch before, or in both. */
+  readonly hashFormChanges?: number;
   /** Messages dropped by pdscope's own bounded queue. */
   readonly droppedMessages: number;
   /** Gaps of which a replay brought every batch. */

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type {
-  BlockDetail, CacheDifference, CacheHits, EvictionStorm, MissReport, MissSummary, RawFrames, ResidencyMap, TreeNode, TreePage,
+  BlockDetail, CacheDifference, CacheHits, EvictionStorms, MissReport, MissSummary, RawFrames, ResidencyMap, TreePage, TreeSearch,
 } from './cache.ts';
 import type { FindingsPage } from './findings.ts';
 import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
@@ -66,7 +66,7 @@ export interface ResidentPage {
 
 /** Faults of a simulated instance, on demand. */
 export const SIM_FAULTS = [
-  'none', 'refuse', 'hang', 'slow', 'error-400', 'error-500', 'reset', 'reset-mid-stream', 'empty-200', 'event-gap', 'restart', 'drop-lease',
+  'none', 'refuse', 'hang', 'slow', 'error-400', 'error-500', 'reset', 'reset-mid-stream', 'empty-200', 'event-gap', 'restart', 'drop-lease', 'wrong-cached-tokens',
 ] as const;
 export type SimFault = (typeof SIM_FAULTS)[number];
 
@@ -117,6 +117,7 @@ export const OPERATION_INPUTS = {
     instance: InstanceIdSchema.optional(),
   }),
   'findings.dismiss': z.object({ id: z.string().min(1).max(256) }),
+  'findings.restore': z.object({ id: z.string().min(1).max(256) }),
   'findings.clear': z.object({}),
   'requests.get': z.object({ id: RecordIdSchema }),
   'requests.clear': z.object({}),
@@ -152,6 +153,8 @@ export const OPERATION_INPUTS = {
     /** Default: prefill instances on the left, decode instances on the right. */
     left: z.array(InstanceIdSchema).max(256).optional(),
     right: z.array(InstanceIdSchema).max(256).optional(),
+    /** For what was transferred; what is held is of now. */
+    windowS: z.number().int().min(10).max(900).default(300),
   }),
   'cache.storms': z.object({
     windowS: z.number().int().min(10).max(3600).default(300),
@@ -201,6 +204,7 @@ export interface OperationOutputs {
   'profile.stop': { readonly answers: readonly InstanceAnswer[] };
   'findings.list': FindingsPage;
   'findings.dismiss': { readonly id: string };
+  'findings.restore': { readonly id: string };
   'findings.clear': { readonly cleared: number };
   'capture.set': { readonly isOn: boolean };
   'explain.set': { readonly isOn: boolean };
@@ -212,9 +216,9 @@ export interface OperationOutputs {
   'cache.hits': CacheHits;
   'cache.residency': ResidencyMap;
   'cache.tree': TreePage;
-  'cache.search': { readonly matches: readonly TreeNode[]; readonly matchedTokens: number; readonly askedTokens: number };
+  'cache.search': TreeSearch;
   'cache.difference': CacheDifference;
-  'cache.storms': { readonly storms: readonly EvictionStorm[] };
+  'cache.storms': EvictionStorms;
   'cache.block': BlockDetail;
   'requests.why': MissReport;
   'cache.misses': MissSummary;
@@ -247,6 +251,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'profile.stop': { title: 'Stop profiling', kind: 'command', summary: 'POST /stop_profile to all instances, or those named.' },
   'findings.list': { title: 'Findings', kind: 'query', summary: 'What pdscope concluded, with evidence and next steps.' },
   'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it is seen again.' },
+  'findings.restore': { title: 'Bring back finding', kind: 'command', summary: 'Open a dismissed finding again.' },
   'findings.clear': { title: 'Clear findings', kind: 'destructive', summary: 'Forget all findings.' },
   'explain.set': { title: 'Explain misses', kind: 'command', summary: 'Ask an instance for the tokens of new prompts, to tell why they missed; prompts are kept until then.' },
   'capture.set': { title: 'Capture bodies', kind: 'command', summary: 'Keep request and response bodies of new requests (capped).' },

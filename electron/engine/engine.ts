@@ -101,11 +101,12 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const { openaiApiKey, adminApiKey, retention, timeouts } = settings;
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
   // Asked with events, which come long after the proxy was made.
-  const { index, observer } = createCacheIndex(retention.blocks, () => proxy.protocol.reportCache === true);
-  const kvEvents = new KvEvents({ capacity: retention.kvEvents, residentCapacity: retention.blocks, observer, logger });
+  const isReporting = (): boolean => proxy.protocol.reportCache === true;
+  const { index, stores, observer } = createCacheIndex(retention.blocks, isReporting);
+  const kvEvents = new KvEvents({ capacity: retention.kvEvents, books: index, observer, logger });
   const findings = new Findings();
   const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
-  const cache = new Cache({ index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
+  const cache = new Cache({ index, stores, isReporting, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
   const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({

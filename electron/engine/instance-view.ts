@@ -31,6 +31,7 @@ export function instanceView(instance: Instance, { latency, rates, streams, rank
     ...(instance.dpSize > 1 && { ranks: instance.rankInFlight.map((inFlight, rank) => ({ rank, inFlight, latency: rankLatency(rank) })) }),
     ...(instance.transfer !== undefined && { transfer: instance.transfer }),
     ...(instance.bootstrapPort !== undefined && { bootstrapPort: instance.bootstrapPort }),
+    ...(instance.kvBytesPerToken !== undefined && { kvBytesPerToken: instance.kvBytesPerToken }),
     ...(instance.registeredBy !== undefined && { registeredBy: instance.registeredBy }),
     inFlight: instance.inFlight,
     served: instance.served,

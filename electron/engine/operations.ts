@@ -77,6 +77,10 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
       parts.findings.dismiss(id);
       return { id };
     },
+    'findings.restore': ({ id }) => {
+      parts.findings.restore(id);
+      return { id };
+    },
     'findings.clear': () => ({ cleared: parts.findings.clear() }),
     'capture.set': ({ isOn }) => {
       telemetry.setCapture(isOn);
@@ -92,11 +96,12 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
       return detail;
     },
     'requests.clear': () => ({ cleared: telemetry.log.clear() }),
-    'kv.blocks': (input) => kvEvents.blocks(input),
+    'kv.blocks': (input) => cache.index.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
     'kv.frames': ({ n }) => kvEvents.frames(n),
     'cache.hits': (input) => parts.cacheHits.query(input, fleet.list()),
     ...cache.answers,
+    'cache.difference': (input) => cache.difference(input, telemetry),
     'requests.why': ({ id }) => cache.why(id, telemetry),
     'cache.misses': ({ windowS }) => cache.misses(windowS, telemetry),
     'series.query': (input) => telemetry.query(input, fleet.list()),

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-old-space-size=1024
+#!/usr/bin/env -S node --max-old-space-size=1024 --initial-old-space-size=256 --no-memory-reducer
 /** Entry of `pdscope`. All there is to it is in program.ts, so that tests can run it without a process. */
 import { runProgram } from './program.ts';
 

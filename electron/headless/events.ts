@@ -34,6 +34,7 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
     ending.abort();
   };
   process.stdout.on('error', endOnClosedPipe);
+  const said = new Map<number, string>();
   let printed = 0;
   const print = (line: string): void => {
     if (printed >= count) return;
@@ -52,7 +53,10 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
       ...(from !== undefined && { replayFrom: from }),
       ...printers(flags, isWanted, print),
       onState: (rank, phase, reason) => {
-        output.err(`pdscope: ${ranks > 1 ? `rank ${rank} ` : ''}${phase}${reason === undefined ? '' : `: ${reason}`}\n`);
+        const text = `pdscope: ${ranks > 1 ? `rank ${rank} ` : ''}${phase}${reason === undefined ? '' : `: ${reason}`}\n`;
+        // Said once, not with every attempt.
+        if (said.get(rank) !== text) output.err(text);
+        said.set(rank, text);
       },
     });
     const stats = await watching;

@@ -1,5 +1,5 @@
 /** Runs `pdscope sim`. */
-import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
+import { startSimInstance, type SimInstance, type SimInstanceOptions, type SimKvEventsOptions } from '#engine/simulator/sim-instance.ts';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import type { ProgramOutput } from './command-context.ts';
 import type { SimFlags } from './commands/sim-command.ts';
@@ -19,7 +19,6 @@ export async function sim(flags: SimFlags, output: ProgramOutput): Promise<void>
 
 async function start(flags: SimFlags): Promise<SimInstance> {
   const { role, host, port, model, blockSize, blocks, dpSize, speed, seed, apiKey } = flags;
-  const { kvEventsPort, replayPort, topic, encoding, hashForm } = flags;
   try {
     return await startSimInstance({
       role,
@@ -33,14 +32,22 @@ async function start(flags: SimFlags): Promise<SimInstance> {
       ...(seed !== undefined && { seed }),
       ...(apiKey !== undefined && { apiKey }),
       ...transferOptions(flags),
-      ...(kvEventsPort !== undefined && {
-        kvEvents: { port: kvEventsPort, encoding, hashForm, ...(topic !== undefined && { topic }), ...(replayPort !== undefined && { replayPort }) },
-      }),
+      ...(flags.kvEventsPort !== undefined && { kvEvents: kvEventsOptions(flags, flags.kvEventsPort) }),
     });
   } catch (error) {
     if (!isPortTaken(error)) throw error;
     throw new PdscopeError('port_in_use', `A port of the simulated instance is taken: ${errorMessage(error)}`, { cause: error });
   }
+}
+
+function kvEventsOptions({ replayPort, replay, replayLayout, replayBuffer, topic, encoding, hashForm }: SimFlags, port: number): SimKvEventsOptions {
+  return {
+    port, encoding, hashForm, replay,
+    ...(topic !== undefined && { topic }),
+    ...(replayPort !== undefined && { replayPort }),
+    ...(replayLayout !== undefined && { replayLayout }),
+    ...(replayBuffer !== undefined && { bufferSteps: replayBuffer }),
+  };
 }
 
 /** Only what was given: the defaults are the simulator's. */
@@ -50,7 +57,7 @@ function transferOptions(flags: SimFlags): Partial<SimInstanceOptions> {
   return {
     ...(transfer !== undefined && { transfer }),
     ...(kvRole !== undefined && { kvRole }),
-    ...(peerPort !== undefined && { nixlPort: peerPort }),
+    ...(peerPort !== undefined && { peerPort }),
     ...(lease !== undefined && { leaseMs: lease }),
     ...(transferTimeout !== undefined && { transferTimeoutMs: transferTimeout }),
     ...(loadFailurePolicy !== undefined && { kvLoadFailurePolicy: loadFailurePolicy }),

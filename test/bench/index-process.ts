@@ -1,36 +1,58 @@
-/** The block index alone, in its own process: stores decoded and indexed from frames, memory, queries. Sends its figures to the parent. */
-import { encode } from '@msgpack/msgpack';
+/**
+ * What blocks cost from frames to the index, in a process of its own: decoded only, decoded and indexed, or through whole
+ * streams as the engine runs them (queue, sequence, history of events, raw frames, observers, index). Then memory and queries
+ * of the full index. Rates are of CPU time, all threads together, as the machine may be shared.
+ */
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
+import type { StreamIdentity } from '#engine/kv-events/kv-row.ts';
+import { createCacheIndex } from '#engine/cache/cache.ts';
 import { BatchApplier } from '#engine/kv-events/batch-applier.ts';
 import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
-import { KvIndex } from '#engine/kv-index/kv-index.ts';
-import type { StreamBlocks } from '#engine/kv-index/stream-blocks.ts';
-import { countHeld } from '#engine/kv-index/tree-view.ts';
+import { DecodePump } from '#engine/kv-events/decode-pump.ts';
+import { FrameRing } from '#engine/kv-events/frame-ring.ts';
+import { IntakeTurn } from '#engine/kv-events/intake-turn.ts';
+import { KvRowLog } from '#engine/kv-events/kv-row-log.ts';
+import { KvStream } from '#engine/kv-events/kv-stream.ts';
+import type { SubSocketOptions } from '#engine/kv-events/sub-socket.ts';
 import { finish } from '#engine/kv-index/subtree-counts.ts';
+import { countHeld } from '#engine/kv-index/tree-view.ts';
 import { quantile } from './figures.ts';
-import type { IndexFigures } from './index-scenario.ts';
+import { BLOCK_SIZE, BatchMaker, sequenceFrame } from './kv-frames.ts';
+import type { IndexDepth, IndexFigures } from './parts/block-index.ts';
 
-const BLOCK_SIZE = 16;
+const MIB = 1024 * 1024;
+const MESSAGES_PER_ROUND = 256;
 const EVENTS_PER_BATCH = 8;
-const [blocksPerEventText = '16', streamsText = '8', totalText = '1000000'] = process.argv.slice(2);
+/** The first run in the interpreter; what they cost is not what blocks cost. */
+const WARM_UP_BLOCKS = 100_000;
+/** Numbers of blocks that each stream has for its own. */
+const BLOCKS_PER_STREAM = 2 ** 24;
+const TOPIC = new Uint8Array(0);
+const [depth = 'index', blocksPerEventText = '16', streamsText = '8', totalText = '1000000'] = process.argv.slice(2);
 const blocksPerEvent = Number(blocksPerEventText);
 const total = Number(totalText);
 
-interface Source {
-  readonly stream: StreamBlocks;
-  readonly applier: BatchApplier;
-  seq: number;
+const startRss = process.memoryUsage().rss;
+const { index, observer } = createCacheIndex(1_000_000, () => false);
+const pump = new DecodePump({ messages: 20_000, bytes: 1024 * MIB });
+const rows = new KvRowLog({ capacity: 50_000, maxBytes: 64 * MIB, dropped: () => 0 });
+const frames = new FrameRing();
+const makers: Readonly<Record<IndexDepth, (identity: StreamIdentity) => Taker>> = { decode: decodeOnly, index: decodeAndIndex, stream: wholeStream };
+const sources = Array.from({ length: Number(streamsText) }, (_, at) => {
+  const instance = InstanceIdSchema.parse(`i${at}`);
+  return { seq: 0, maker: new BatchMaker({ blocksPerEvent, eventsPerBatch: EVENTS_PER_BATCH }, at * BLOCKS_PER_STREAM), take: makers[depth as IndexDepth]({ id: streamId(instance, 0), instance, instanceName: instance, rank: 0 }) };
+});
+
+type Taker = (message: readonly Uint8Array[]) => void;
+
+function decodeOnly(): Taker {
+  return (message) => {
+    decodeMessage(message);
+  };
 }
 
-const startRss = process.memoryUsage().rss;
-const index = new KvIndex();
-const sources = Array.from({ length: Number(streamsText) }, (_, at) => open(at));
-let prompts = 0;
-let hashes = 0n;
-
-function open(at: number): Source {
-  const instance = InstanceIdSchema.parse(`i${at}`);
-  const stream = index.open({ id: streamId(instance, 0), instance, instanceName: instance, rank: 0 });
+function decodeAndIndex(identity: StreamIdentity): Taker {
+  const stream = index.open(identity);
   const applier = new BatchApplier({
     onEpoch: () => undefined,
     onNotice: () => undefined,
@@ -38,101 +60,123 @@ function open(at: number): Source {
     onLost: () => undefined,
     onEvent: (context, event) => stream.apply(event, { atUnixMs: context.tsUnixMs ?? 0 }),
   });
-  return { stream, applier, seq: 0 };
+  return (message) => {
+    applier.apply(message, { receivedAtUnixMs: 0, isReconnected: false, droppedBefore: 0 });
+  };
 }
 
-/** One prompt of `EVENTS_PER_BATCH * blocksPerEvent` blocks, stored in as many events, as frames on the wire. */
-function frames(source: Source): Uint8Array[] {
-  prompts += 1;
-  let parent: bigint | null = null;
-  const events = Array.from({ length: EVENTS_PER_BATCH }, (_, event) => {
-    const blockHashes = Array.from({ length: blocksPerEvent }, () => {
-      hashes += 1n;
-      return BigInt.asUintN(64, hashes * 0x9e37_79b9_7f4a_7c15n);
-    });
-    const tokens = Array.from({ length: blocksPerEvent * BLOCK_SIZE }, (_, token) => (prompts * 7919 + event * 131 + token * 977) % 150_000);
-    const stored = {
-      type: 'BlockStored', block_hashes: blockHashes, parent_block_hash: parent, token_ids: tokens, block_size: BLOCK_SIZE,
-      lora_id: null, medium: 'GPU', lora_name: null, group_idx: 0, kv_cache_spec_kind: 'full_attention',
-    };
-    parent = blockHashes.at(-1) ?? null;
-    return stored;
+/** A stream without its socket: what a socket would hand over goes in by hand. */
+function wholeStream(identity: StreamIdentity): Taker {
+  let socket: SubSocketOptions | undefined;
+  const stream = new KvStream({
+    identity, endpoint: 'inproc://bench', mode: 'bind', topic: '', pump, intake: new IntakeTurn(), replayTurn: new IntakeTurn(2), log: rows, frames, books: index, observer,
+    bindings: {
+      subscribe: (options) => {
+        socket = options;
+        return { open: () => undefined, close: () => Promise.resolve() };
+      },
+      unclaimed: () => [],
+    },
+    onGap: () => undefined,
+    onPhase: () => undefined,
   });
-  return seal(source, events);
+  stream.open();
+  return (message) => socket?.onMessage(message);
 }
 
-function seal(source: Source, events: readonly object[]): Uint8Array[] {
-  const seq = Buffer.alloc(8);
-  seq.writeBigUInt64BE(BigInt(source.seq));
-  source.seq += 1;
-  return [new Uint8Array(0), seq, encode([1_700_000_000 + source.seq / 1000, events, 0], { useBigInt64: true })];
-}
-
-let decodedMs = 0;
-let bothMs = 0;
+let cpuMicros = 0;
+let wallMs = 0;
 let blocks = 0;
+let measured = 0;
 while (blocks < total) {
-  const messages = Array.from({ length: 200 }, (_, at) => {
+  const round = Array.from({ length: MESSAGES_PER_ROUND }, (_, at) => {
     const source = sources[at % sources.length];
     if (source === undefined) throw new Error('no streams');
-    return { source, frames: frames(source) };
+    source.seq += 1;
+    return { source, message: [TOPIC, sequenceFrame(source.seq - 1), source.maker.next()] };
   });
+  const startCpu = process.cpuUsage();
   const startMs = performance.now();
-  for (const message of messages) decodeMessage(message.frames);
-  const midMs = performance.now();
-  for (const message of messages) message.source.applier.apply(message.frames, { receivedAtUnixMs: 0, isReconnected: false, droppedBefore: 0 });
-  decodedMs += midMs - startMs;
-  bothMs += performance.now() - midMs;
-  blocks += messages.length * EVENTS_PER_BATCH * blocksPerEvent;
+  for (const { source, message } of round) source.take(message);
+  while (pump.queuedMessages > 0) {
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+  const { user, system } = process.cpuUsage(startCpu);
+  const stored = round.length * EVENTS_PER_BATCH * blocksPerEvent;
+  blocks += stored;
+  if (blocks <= WARM_UP_BLOCKS) continue;
+  cpuMicros += user + system;
+  wallMs += performance.now() - startMs;
+  measured += stored;
 }
 const fullRss = process.memoryUsage().rss;
 
 /** An 8k prompt that every stream holds, and one more token. */
 const PROMPT_BLOCKS = 512;
 const prompt = Uint32Array.from({ length: PROMPT_BLOCKS * BLOCK_SIZE + 1 }, (_, token) => (token * 31 + 17) % 150_000);
-for (const [at, { stream }] of sources.entries()) {
-  const words = new Uint32Array(PROMPT_BLOCKS * 2);
-  for (let block = 0; block < PROMPT_BLOCKS; block += 1) {
-    words[block * 2] = at + 1;
-    words[block * 2 + 1] = block;
+
+function storePrompt(): void {
+  for (const [at, stream] of index.streams.entries()) {
+    const words = new Uint32Array(PROMPT_BLOCKS * 2);
+    for (let block = 0; block < PROMPT_BLOCKS; block += 1) {
+      words[block * 2] = at + 1;
+      words[block * 2 + 1] = block;
+    }
+    stream.apply({
+      kind: 'stored', hashes: { words, digests: undefined, isSigned: false }, parent: undefined, tokens: prompt.subarray(0, PROMPT_BLOCKS * BLOCK_SIZE), blockSize: BLOCK_SIZE,
+      loraId: undefined, loraName: undefined, medium: 'GPU', groupIdx: 0, specKind: 'full_attention', slidingWindow: undefined, locality: undefined, ownership: undefined,
+      sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, isBigram: false,
+    }, { atUnixMs: 1_700_000_000_000 });
   }
-  stream.apply({
-    kind: 'stored', hashes: { words, digests: undefined, isSigned: false }, parent: undefined, tokens: prompt.subarray(0, PROMPT_BLOCKS * BLOCK_SIZE), blockSize: BLOCK_SIZE,
-    loraId: undefined, loraName: undefined, medium: 'GPU', groupIdx: 0, specKind: 'full_attention', slidingWindow: undefined, locality: undefined, ownership: undefined,
-    sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, isBigram: false,
-  }, { atUnixMs: 1_700_000_000_000 });
 }
 
-function times(rounds: number, run: () => void): number[] {
+interface Times {
+  readonly cpuMs: readonly number[];
+  readonly clockMs: readonly number[];
+}
+
+function times(rounds: number, run: () => void): Times {
   for (let warmUp = 0; warmUp < 20; warmUp += 1) run();
-  return Array.from({ length: rounds }, () => {
+  const cpuMs: number[] = [];
+  const clockMs: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
     const startMs = performance.now();
+    const startCpu = process.cpuUsage();
     run();
-    return performance.now() - startMs;
-  });
+    const { user, system } = process.cpuUsage(startCpu);
+    clockMs.push(performance.now() - startMs);
+    cpuMs.push((user + system) / 1000);
+  }
+  return { cpuMs, clockMs };
 }
 
-const prefix = times(500, () => {
-  index.prefix(prompt, { withDivergence: false });
-});
-const explained = times(200, () => {
-  index.explain(prompt, streamId(InstanceIdSchema.parse('i0'), 0));
-});
-const counted = times(5, () => {
-  finish(countHeld(index.graph, undefined));
-});
+function queries(): Partial<IndexFigures> {
+  storePrompt();
+  const prefix = times(2000, () => {
+    index.prefix(prompt, { withDivergence: false });
+  });
+  const explained = times(200, () => {
+    index.explain(prompt, streamId(InstanceIdSchema.parse('i0'), 0));
+  });
+  const counted = times(5, () => {
+    finish(countHeld(index.graph, undefined));
+  });
+  return {
+    prefixP50Ms: quantile(prefix.cpuMs, 0.5), prefixP99Ms: quantile(prefix.cpuMs, 0.99), prefixClockP99Ms: quantile(prefix.clockMs, 0.99),
+    explainP50Ms: quantile(explained.cpuMs, 0.5), countMs: quantile(counted.cpuMs, 0.5),
+  };
+}
 
 const figures: IndexFigures = {
-  decodedPerSecond: (blocks / decodedMs) * 1000,
-  indexedPerSecond: (blocks / bothMs) * 1000,
+  perCpuSecond: (measured / cpuMicros) * 1e6,
+  perSecond: (measured / wallMs) * 1000,
   held: index.size,
-  nodes: index.totals().nodes,
   startRssBytes: startRss,
   rssBytes: fullRss,
-  bytesPerBlock: (fullRss - startRss) / index.size,
-  prefixP50Ms: quantile(prefix, 0.5) ?? 0,
-  prefixP99Ms: quantile(prefix, 0.99) ?? 0,
-  explainP50Ms: quantile(explained, 0.5) ?? 0,
-  countMs: quantile(counted, 0.5) ?? 0,
+  bytesPerBlock: depth === 'decode' ? undefined : (fullRss - startRss) / index.size,
+  ...(depth === 'index' && queries()),
 };
 process.send?.(figures, () => process.exit(0));
+if (process.send === undefined) console.log(figures);

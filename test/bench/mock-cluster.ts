@@ -13,6 +13,8 @@ function answer(body: string): Buffer {
 const MODELS = answer(JSON.stringify({ object: 'list', data: [{ id: MODEL, object: 'model', max_model_len: 32768 }] }));
 const VERSION = answer(JSON.stringify({ version: '0.0.0-bench' }));
 const EMPTY = answer('');
+/** Of any prompt; as many as its usage says. */
+const TOKENS = answer(JSON.stringify({ count: 256, max_model_len: 32768, tokens: Array.from({ length: 256 }, (_, at) => 1000 + at * 7), token_strs: null }));
 
 const ENGINE_ID = '2f5a0d0c-7a6f-4a43-8f4c-0123456789ab';
 /** What the prefill mock answers as `kv_transfer_params`. */
@@ -119,6 +121,10 @@ export async function startMockCluster(shape: StreamShape, ports: MockPorts, par
   }, 1);
 
   const common = (head: string, socket: net.Socket): boolean => {
+    if (head.startsWith('POST /tokenize')) {
+      socket.write(TOKENS);
+      return true;
+    }
     if (!head.startsWith('GET ')) return false;
     const known = [['/v1/models', MODELS], ['/version', VERSION], ['/query', BOOTSTRAP]] as const;
     socket.write(known.find(([path]) => head.startsWith(`GET ${path}`))?.[1] ?? EMPTY);

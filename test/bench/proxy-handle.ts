@@ -5,12 +5,14 @@ import { fileURLToPath } from 'node:url';
 import type { InstanceSpec } from '#shared/instance.ts';
 import type { ProtocolOptions } from '#shared/protocol.ts';
 import type { EngineState } from '#shared/state.ts';
-import type { ConnectorName } from '#shared/vocabulary.ts';
+import type { ConnectorName, PolicyName } from '#shared/vocabulary.ts';
 
 export interface ProxyProcessOptions {
   readonly instances: InstanceSpec[];
   /** Default nixl. */
   readonly connector?: ConnectorName;
+  /** Default round-robin. */
+  readonly policy?: PolicyName;
   readonly protocol?: Partial<ProtocolOptions>;
   readonly demo?: { readonly prefill: number; readonly decode: number; readonly requestsPerSecond: number };
 }
@@ -18,8 +20,12 @@ export interface ProxyProcessOptions {
 export type ProxyQuestion = 'usage' | 'memory' | 'stop';
 
 export interface Usage {
+  /** Monotonic clock of the engine's process. */
+  readonly atMs: number;
   readonly cpu: NodeJS.CpuUsage;
   readonly rssBytes: number;
+  /** How late the event loop ran since the question before, ms. */
+  readonly loop: { readonly p50Ms: number; readonly p99Ms: number; readonly maxMs: number };
   readonly state: EngineState;
 }
 
@@ -40,8 +46,8 @@ async function answerOf<T>(child: ChildProcess): Promise<T> {
 /** Forks the engine. Rejects when it does not come up within 30 s. */
 export async function startProxyProcess(options: ProxyProcessOptions): Promise<ProxyHandle> {
   const child = fork(fileURLToPath(new URL('./proxy-process.js', import.meta.url)), [JSON.stringify(options)], {
-    // The heap limit that pdscope ships with. Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
-    execArgv: ['--max-old-space-size=1024', ...process.execArgv, '--expose-gc'],
+    // The heap flags that pdscope ships with. Options of this process go along, for profiles: node --cpu-prof out/bench/bench.js
+    execArgv: ['--max-old-space-size=1024', '--initial-old-space-size=256', '--no-memory-reducer', ...process.execArgv, '--expose-gc'],
   });
   const ask = async (question: ProxyQuestion): Promise<Usage> => {
     const answer = answerOf<Usage>(child);

@@ -1,4 +1,5 @@
 /** The measured process: the whole engine as hosts build it, telemetry on. Answers questions about its own use of the machine. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createEngine } from '#engine/engine.ts';
 import { silentLogger } from '#engine/log.ts';
 import type { ProxyProcessOptions, ProxyQuestion, Usage } from './proxy-handle.ts';
@@ -11,7 +12,7 @@ const engine = await createEngine({
   proxy: { host: '127.0.0.1', port: 0 },
   connector: options.connector ?? 'nixl',
   ...(options.protocol !== undefined && { protocol: options.protocol }),
-  policy: 'round-robin',
+  policy: options.policy ?? 'round-robin',
   instances: options.instances,
   ...(options.demo !== undefined && { demo: options.demo }),
 });
@@ -30,9 +31,17 @@ process.on('message', (question: ProxyQuestion) => {
   }
 });
 
+/** What the monitor reports includes one such interval, which is taken off. */
+const LOOP_RESOLUTION_MS = 1;
+const loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+loop.enable();
+
 function answer(): void {
   const { rss } = process.memoryUsage();
-  const usage: Usage = { cpu: process.cpuUsage(), rssBytes: rss, state: engine.state() };
+  const late = (nanos: number): number => Math.max(0, nanos / 1e6 - LOOP_RESOLUTION_MS);
+  const delays = { p50Ms: late(loop.percentile(50)), p99Ms: late(loop.percentile(99)), maxMs: late(loop.max) };
+  loop.reset();
+  const usage: Usage = { atMs: performance.now(), cpu: process.cpuUsage(), rssBytes: rss, loop: delays, state: engine.state() };
   process.send?.(usage);
 }
 const { host, port } = engine.proxyAddress;

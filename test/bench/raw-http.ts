@@ -50,8 +50,8 @@ export async function startRawServer(port: number, handler: RawHandler): Promise
 export interface RawAnswer {
   readonly status: number;
   readonly bytes: number;
-  /** From writing the request to the first byte of the answer, ms. */
-  readonly firstByteMs: number;
+  /** From writing the request to the first byte of the answer's body, ms; of its head when there is no body. */
+  readonly firstBodyMs: number;
 }
 
 /** One keep-alive connection that carries one request at a time. */
@@ -85,7 +85,7 @@ export class RawClient {
   async send(request: Buffer, onChunk?: (data: Buffer, atMs: number) => void): Promise<RawAnswer> {
     return await new Promise<RawAnswer>((resolve, reject) => {
       const startedMs = performance.now();
-      let firstByteMs = 0;
+      let firstBodyMs = 0;
       let status = 0;
       let bytes = 0;
       let remaining = -1;
@@ -94,7 +94,7 @@ export class RawClient {
       const finish = (): void => {
         this.#onData = undefined;
         this.#onFail = undefined;
-        resolve({ status, bytes, firstByteMs });
+        resolve({ status, bytes, firstBodyMs: firstBodyMs === 0 ? performance.now() - startedMs : firstBodyMs });
       };
       this.#onFail = reject;
       this.#onData = (data) => {
@@ -103,7 +103,6 @@ export class RawClient {
         onChunk?.(data, nowMs);
         let body = data;
         if (status === 0) {
-          if (firstByteMs === 0) firstByteMs = nowMs - startedMs;
           tail = tail.length === 0 ? data : Buffer.concat([tail, data]);
           const end = tail.indexOf(HEAD_END);
           if (end === -1) return;
@@ -114,6 +113,7 @@ export class RawClient {
           tail = Buffer.alloc(0);
           if (!isChunked) remaining = Number(CONTENT_LENGTH.exec(head)?.[1] ?? 0);
         }
+        if (firstBodyMs === 0 && body.length > 0) firstBodyMs = nowMs - startedMs;
         if (isChunked) {
           tail = body.length >= LAST_CHUNK.length ? body.subarray(-LAST_CHUNK.length) : Buffer.concat([tail, body]).subarray(-LAST_CHUNK.length);
           if (tail.equals(LAST_CHUNK)) finish();

@@ -12,6 +12,7 @@ const PREFILL_PARAMS = { do_remote_decode: true, do_remote_prefill: false };
 /** One client's way to the answer. `prefillMs` is the part that even a perfect proxy cannot avoid. */
 export interface Connection {
   complete(): Promise<{ readonly totalMs: number }>;
+  /** `ttftMs`: until the first bytes of the answer's body. */
   stream(onChunk: (data: Buffer, atMs: number) => void): Promise<RawAnswer & { readonly ttftMs: number }>;
   close(): void;
 }
@@ -24,13 +25,13 @@ export interface Target {
 }
 
 /** The two legs made by the client itself, one after the other: what a proxy that costs nothing would take. */
-export function directTarget(mocks: MockCluster): Target {
+export function directTarget(mocks: Pick<MockCluster, 'prefill' | 'decode'>, name = 'direct (two legs, no proxy)'): Target {
   const prefillCompletion = postBytes('/v1/completions', { ...COMPLETION, max_tokens: 1, kv_transfer_params: PREFILL_PARAMS });
   const prefillChat = postBytes('/v1/chat/completions', { ...CHAT_STREAM, stream: false, max_tokens: 1, kv_transfer_params: PREFILL_PARAMS });
   const decodeCompletion = postBytes('/v1/completions', { ...COMPLETION, kv_transfer_params: PREFILL_PARAMS });
   const decodeChat = postBytes('/v1/chat/completions', { ...CHAT_STREAM, kv_transfer_params: PREFILL_PARAMS });
   return {
-    name: 'direct (two legs, no proxy)',
+    name,
     connect: async () => {
       const prefill = await RawClient.connect(mocks.prefill);
       const decode = await RawClient.connect(mocks.decode);
@@ -46,7 +47,7 @@ export function directTarget(mocks: MockCluster): Target {
           await prefill.send(prefillChat);
           const handedOverMs = performance.now();
           const answer = await decode.send(decodeChat, onChunk);
-          return { ...answer, ttftMs: handedOverMs - startedMs + answer.firstByteMs };
+          return { ...answer, ttftMs: handedOverMs - startedMs + answer.firstBodyMs };
         },
         close: () => {
           prefill.close();
@@ -102,7 +103,7 @@ export function proxyTarget(name: string, url: string, cpuSinceLast: CpuMeter = 
         stream: async (onChunk) => {
           const answer = await client.send(chat, onChunk);
           if (answer.status !== 200) throw new Error(`${name} answered ${answer.status}`);
-          return { ...answer, ttftMs: answer.firstByteMs };
+          return { ...answer, ttftMs: answer.firstBodyMs };
         },
         close: () => client.close(),
       };

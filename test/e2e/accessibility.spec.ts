@@ -1,14 +1,103 @@
-import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme, VIEWS } from './support/fixtures.ts';
+/**
+ * axe over everything that a person can open, in both themes: each view, each tab of a detail, each section of the
+ * cache, and what lies over the page. With data, not the first empty moment: most of what is read is in rows and figures.
+ */
+import type { Page } from '@playwright/test';
+import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme, VIEWS, type Theme } from './support/fixtures.ts';
+
+async function look(page: Page, name: string, theme: Theme, within?: string): Promise<void> {
+  await takePicture(page, `${name}-${theme}`);
+  await expectAccessible(page, within);
+}
+
+/** Opens each tab that can be opened, one after the other. axe looks at what the tabs change: `within`, a CSS selector. */
+async function lookAtTabs(page: Page, name: string, theme: Theme, within: string): Promise<void> {
+  const tabs = page.getByRole('tab').and(page.locator(':enabled'));
+  const count = await tabs.count();
+  expect(count).toBeGreaterThan(1);
+  for (let index = 0; index < count; index += 1) {
+    await tabs.nth(index).click();
+    await expect(page.getByText(/^Asking the engine/)).toHaveCount(0);
+    await look(page, `${name}-${await tabs.nth(index).innerText()}`.toLowerCase().replaceAll(/\W+/g, '-'), theme, within);
+  }
+}
+
+/** Selects the first row of a list that streams in. */
+async function selectFirst(page: Page, grid: string): Promise<void> {
+  await page.getByRole('grid', { name: grid }).locator('[data-row-id]').first().click();
+}
 
 for (const theme of THEMES) {
-  for (const view of VIEWS) {
-    test(`${view} has no accessibility violation in the ${theme} theme`, async ({ app }) => {
+  test.describe(`in the ${theme} theme there is no accessibility violation`, () => {
+    test.beforeEach(async ({ app }) => {
       await useTheme(app, theme);
-      await openView(app, view);
-      // Data, not the first empty moment: most of what a person reads is in rows and figures.
-      await expect(app.getByRole('contentinfo', { name: 'Status' })).toContainText('req/s');
-      await takePicture(app, `${view}-${theme}`);
-      await expectAccessible(app);
     });
-  }
+
+    for (const view of VIEWS) {
+      test(`in ${view}`, async ({ app }) => {
+        await openView(app, view);
+        await expect(app.getByRole('contentinfo', { name: 'Status' })).toContainText('req/s');
+        await look(app, view, theme);
+      });
+    }
+
+    test('in the sections of the cache, and in a block', async ({ app }) => {
+      test.slow();
+      await openView(app, 'cache');
+      await lookAtTabs(app, 'cache', theme, 'main');
+      await app.getByRole('tab', { name: 'Prefix tree' }).click();
+      // A line of the tree, not the note that stands there until it came.
+      await expect(app.getByRole('treeitem').and(app.locator('[data-node]')).first()).toBeVisible();
+      await app.getByRole('tree', { name: 'Prefix tree' }).focus();
+      await app.keyboard.press('Enter');
+      await expect(app.getByRole('region', { name: 'Block detail' }).getByRole('heading', { name: /of its prompt/ })).toBeVisible();
+      await look(app, 'cache-block', theme, '[aria-label="Block detail"]');
+    });
+
+    test('in a request', async ({ app }) => {
+      test.slow();
+      await openView(app, 'requests');
+      await app.getByLabel('Filter', { exact: true }).fill('status:200');
+      await app.keyboard.press('Enter');
+      await selectFirst(app, 'Requests, newest first');
+      await lookAtTabs(app, 'request', theme, '[aria-label="Request detail"]');
+    });
+
+    test('in a KV event', async ({ app }) => {
+      test.slow();
+      await openView(app, 'kv-events');
+      await app.getByLabel('Filter', { exact: true }).fill('type:stored');
+      await app.keyboard.press('Enter');
+      await selectFirst(app, 'KV-cache events, newest first');
+      await lookAtTabs(app, 'kv-event', theme, '[aria-label="Event and resident blocks"]');
+    });
+
+    test('while a filter is wrong, and while a list is paused', async ({ app }) => {
+      await openView(app, 'kv-events');
+      await app.getByLabel('Filter', { exact: true }).fill('type:nothing');
+      await expect(app.getByText(/type is one of stored/)).toBeVisible();
+      await app.getByRole('button', { name: 'pause' }).click();
+      await look(app, 'kv-events-wrong-and-paused', theme);
+    });
+
+    test('in an instance, and in the form for a new one', async ({ app }) => {
+      await app.goto('/#/instances?sel=p0');
+      await expect(app.getByRole('region', { name: 'Instance P0' })).toBeVisible();
+      await look(app, 'instance', theme);
+      await app.goto('/#/instances?sel=new');
+      await expect(app.getByRole('region', { name: 'Add instance' })).toBeVisible();
+      await look(app, 'instance-new', theme);
+    });
+
+    test('in the palette and in the list of keys', async ({ app }) => {
+      await app.keyboard.press('Control+k');
+      await expect(app.getByRole('dialog')).toBeVisible();
+      await look(app, 'palette', theme);
+      await app.keyboard.press('Escape');
+      await expect(app.getByRole('dialog')).toHaveCount(0);
+      await app.keyboard.press('?');
+      await expect(app.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
+      await look(app, 'keys', theme);
+    });
+  });
 }

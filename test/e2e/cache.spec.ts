@@ -1,10 +1,9 @@
 import type { Locator, Page } from '@playwright/test';
-import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme } from './support/fixtures.ts';
+import { expect, openView, test } from './support/fixtures.ts';
 
-const SECTIONS = ['Hits', 'Causes', 'Residency', 'Prefix tree', 'P vs D', 'Storms'] as const;
 const lines = (page: Page): Locator => page.getByRole('treeitem').and(page.locator('[data-node]'));
 
-async function openSection(page: Page, section: (typeof SECTIONS)[number]): Promise<void> {
+async function openSection(page: Page, section: 'Hits' | 'Causes' | 'Residency' | 'Prefix tree' | 'P vs D' | 'Storms'): Promise<void> {
   await openView(page, 'cache');
   await page.getByRole('tab', { name: section, exact: true }).click();
   await expect(page.getByRole('tab', { name: section, exact: true })).toHaveAttribute('aria-selected', 'true');
@@ -68,15 +67,3 @@ test('the frames of an event are shown as they came', async ({ app }) => {
   await expect(pane.getByRole('region', { name: 'sequence frame' })).toContainText('big-endian');
   await expect(pane.getByLabel('Decoded payload').locator('pre')).toContainText('BlockStored');
 });
-
-for (const theme of THEMES) {
-  test(`every section of the cache is accessible in the ${theme} theme`, async ({ app }) => {
-    await useTheme(app, theme);
-    for (const section of SECTIONS) {
-      await openSection(app, section);
-      await expect(app.getByText('Asking the engine …')).toHaveCount(0);
-      await takePicture(app, `cache-${section.toLowerCase().replaceAll(' ', '-')}-${theme}`);
-      await expectAccessible(app);
-    }
-  });
-}

@@ -44,37 +44,50 @@ test('requests can be asked for by their findings', async ({ app, host }) => {
   await expect(rows.first().getByTitle(/^\d+ findings?, worst: /)).toBeVisible();
 });
 
-test('a dismissed finding is gone until it is seen again', async ({ app, host }) => {
+test('a dismissed diagnosis is gone until it is brought back or seen again', async ({ app, host }) => {
   await chat(host, 'e2e-dismissed', PARAMS);
   await openView(app, 'findings');
   await filterBy(app, 'code:client_params_replaced');
+  // One line, whatever the number of instances that served such requests.
   const rows = list(app).getByRole('row').filter({ hasText: TITLE });
-  await expect(rows.first()).toBeVisible();
-  // One per instance that served such a request: all are dismissed.
-  while ((await rows.count()) > 0) {
-    const before = await rows.count();
-    await rows.first().getByRole('button').click();
-    await detail(app).getByRole('button', { name: 'Dismiss', exact: true }).click();
-    await expect(rows).toHaveCount(before - 1);
-  }
-  await app.getByRole('checkbox', { name: 'dismissed too' }).check();
-  await expect(rows.filter({ hasText: 'dismissed' }).first()).toBeVisible();
-  await app.getByRole('checkbox', { name: 'dismissed too' }).uncheck();
+  await expect(rows).toHaveCount(1);
+  await rows.first().getByRole('button', { name: TITLE }).last().click();
+  await detail(app).getByRole('button', { name: /^Dismiss/ }).click();
   await expect(rows).toHaveCount(0);
 
+  await app.getByText('dismissed', { exact: true }).first().click();
+  await expect(rows.filter({ hasText: 'dismissed' })).toHaveCount(1);
+  await detail(app).getByRole('button', { name: /^Bring back/ }).click();
+  await expect(rows).toHaveCount(0);
+  await app.getByText('open', { exact: true }).first().click();
+  await expect(rows).toHaveCount(1);
+
+  await app.keyboard.press('d');
+  await expect(rows).toHaveCount(0);
   await chat(host, 'e2e-dismissed-again', PARAMS);
   await expect(rows).toHaveCount(1);
 });
 
-test('a finding that is open leaves no accessibility violation', async ({ app, host }) => {
-  await chat(host, 'e2e-axe', PARAMS);
+test('a diagnosis leaves no accessibility violation: open, with its places, and dismissed', async ({ app, host }) => {
+  // Enough for more than one instance to have served such a request.
+  for (let n = 0; n < 6; n += 1) await chat(host, `e2e-axe-${n}`, PARAMS);
   for (const theme of THEMES) {
     await useTheme(app, theme);
     await openView(app, 'findings');
-    await list(app).getByRole('button').first().click();
+    await filterBy(app, 'code:client_params_replaced');
+    const fold = list(app).getByRole('button', { expanded: false });
+    await fold.click();
+    await list(app).getByRole('button', { name: TITLE }).last().click();
     await expect(detail(app)).toBeVisible();
-    await takePicture(app, `finding-detail-${theme}`);
+    await takePicture(app, `finding-places-${theme}`);
     await expectAccessible(app);
+    await app.keyboard.press('d');
+    await expect(detail(app).getByRole('button', { name: /^Bring back/ })).toBeVisible();
+    await takePicture(app, `finding-dismissed-${theme}`);
+    await expectAccessible(app);
+    await app.keyboard.press('d');
+    await expect(detail(app).getByRole('button', { name: /^Dismiss/ })).toBeVisible();
+    await list(app).getByRole('button', { expanded: true }).click();
   }
 });
 

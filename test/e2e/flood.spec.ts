@@ -52,12 +52,15 @@ test('in a flood of 10,000 batches a second the page still answers, and what is 
     await app.getByRole('button', { name: /^resume/ }).click();
     await openView(app, 'overview');
     await openView(app, 'kv-events');
-    const sent = await flooding;
+    let sent = await flooding;
 
+    // What a full queue refused at the end shows as missing with the next batch that is taken.
     await expect.poll(async () => {
       const { batches, missedBatches } = await streamOf(host, 'flood');
-      return batches + missedBatches;
-    }).toBe(sent);
+      const isAllCounted = batches + missedBatches === sent;
+      if (!isAllCounted) sent += await engine.flood(100, 0.01);
+      return isAllCounted;
+    }).toBe(true);
     const { rings } = await host.call('state.get', {});
     expect(rings.kv.kept).toBeLessThanOrEqual(rings.kv.capacity);
     expect(rings.kv.total).toBeGreaterThanOrEqual(rings.kv.kept + rings.kv.evicted);

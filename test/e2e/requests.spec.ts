@@ -52,8 +52,11 @@ test('a selected row stays selected and under the cursor while newer ones arrive
 });
 
 test('a finished request is explained leg by leg, with the rest that nobody can attribute', async ({ app }) => {
-  await app.getByLabel('Filter', { exact: true }).fill('state:ok stream:yes');
+  // Without a prefill leg there is no handoff to show: the demo also sends prompts that rule it out.
+  await app.getByLabel('Filter', { exact: true }).fill('state:ok stream:yes leg:prefill');
   await app.keyboard.press('Enter');
+  await expect.poll(() => app.url()).toContain('leg%3Aprefill');
+  await expect.poll(async () => (await rows(app).allTextContents()).every((text) => /P\d.*D\d/.test(text))).toBe(true);
   await expect(rows(app).first()).toBeVisible();
   await rows(app).first().click();
   const detail = app.getByRole('region', { name: 'Request detail' });

@@ -57,10 +57,20 @@ test('a lost engine is said at once, and what was known stays on screen', async 
   await using host = await startHeadlessHost();
   await page.goto(host.loginUrl);
   await expectConnected(page);
+  // Looked at once, so that their code is there when nobody serves it any more.
+  for (const key of ['3', '6']) {
+    await page.keyboard.press(key);
+    await expect(page.locator('main h1')).toHaveText(key === '3' ? 'KV events' : 'Findings');
+  }
   await page.goto(`${host.url}/#/instances`);
   await expect(page.getByRole('table', { name: 'Instances' })).toContainText('P0');
   await host[Symbol.asyncDispose]();
   await expect(page.getByRole('alert')).toContainText('Not connected to the engine');
   await expect(page.getByRole('alert').getByRole('button', { name: 'Try now' })).toBeVisible();
   await expect(page.getByRole('table', { name: 'Instances' })).toContainText('P0');
+  // A list that is opened now says so too, instead of that it loads.
+  for (const key of ['3', '6']) {
+    await page.keyboard.press(key);
+    await expect(page.getByRole('heading', { name: 'Not connected', exact: true })).toBeVisible();
+  }
 });

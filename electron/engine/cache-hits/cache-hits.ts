@@ -10,12 +10,14 @@ import type { CacheHits as CacheHitsAnswer, Confidence, HitPoint, HitSeries, Hit
 import { HIT_SOURCES } from '#shared/cache.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ParsedOperationInput } from '#shared/operations.ts';
-import type { VerdictSink } from '../findings/findings.ts';
+import type { ConditionSink } from '../findings/findings.ts';
 import type { Instance } from '../fleet/instance.ts';
+import { lowestConfidence } from '../kv-index/confidence.ts';
 import type { InstanceStats } from '../telemetry/instance-stats.ts';
-import { SERIES_SECONDS } from '../telemetry/windowed.ts';
+import { CounterSeries, SERIES_SECONDS } from '../telemetry/windowed.ts';
+import { ConfidenceLog } from './confidence-log.ts';
 import { DisagreementWatch } from './disagreement-watch.ts';
-import { EngineCounters } from './engine-counters.ts';
+import { EngineCounters, type ReceivedTokens } from './engine-counters.ts';
 import { HitCounter, hitsOf, type HitReader, type HitSum } from './hit-counter.ts';
 import { reconcile, type Disagreement, type InstanceHits } from './reconcile.ts';
 
@@ -29,15 +31,22 @@ export interface IndexHit {
   readonly confidence: Confidence;
 }
 
-/** For whoever asks the index: once per request. Ignores instances that are not in the fleet. */
+/** For whoever asks the index: once per request. What is told of an instance that has left is forgotten. */
 export interface IndexHitRecorder {
+  /** A prompt was computed there, whether or not the index is asked about it. */
+  recordAsked(instance: InstanceId): void;
   recordIndex(hit: IndexHit): void;
+}
+
+/** For whoever measures the handoff. */
+export interface ReceivedReader {
+  received(instance: InstanceId, windowS: number): ReceivedTokens | undefined;
 }
 
 export interface CacheHitsOptions {
   /** Statistics of the fleet's instances, settled. */
   readonly stats: () => Iterable<InstanceStats>;
-  readonly findings: VerdictSink;
+  readonly findings: ConditionSink;
   /** Unix ms. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -52,10 +61,13 @@ const WATCH_EVERY_S = 5;
 interface Watched {
   readonly engine: EngineCounters;
   readonly index: HitCounter;
-  confidence: Confidence | undefined;
+  readonly confidence: ConfidenceLog;
+  /** Requests, and those of them that the index was asked about. */
+  readonly requests: CounterSeries;
+  readonly sampled: CounterSeries;
 }
 
-export class CacheHits implements IndexHitRecorder {
+export class CacheHits implements IndexHitRecorder, ReceivedReader {
   readonly #options: CacheHitsOptions;
   readonly #instances = new Map<InstanceId, Watched>();
   readonly #watch: DisagreementWatch;
@@ -71,27 +83,33 @@ export class CacheHits implements IndexHitRecorder {
     const present = new Set<InstanceId>();
     for (const instance of instances) {
       present.add(instance.id);
-      let watched = this.#instances.get(instance.id);
-      if (watched === undefined) {
-        watched = { engine: new EngineCounters(), index: new HitCounter(), confidence: undefined };
-        this.#instances.set(instance.id, watched);
-      }
-      watched.engine.take(instance);
+      this.#watched(instance.id).engine.take(instance);
     }
     for (const id of this.#instances.keys()) if (!present.has(id)) this.#instances.delete(id);
     const second = this.#second();
     if (second - this.#lastLookSecond < WATCH_EVERY_S) return;
     this.#lastLookSecond = second;
     const window = { from: second - WATCH_WINDOW_S + 1, to: second };
-    const readers = this.#readers(instances);
+    const readers = this.#readers(instances, window);
     this.#watch.look(disagreementsOf(readers, window, TOLERANCE), disagreementsOf(readers, window, TOLERANCE_OPEN));
   }
 
+  recordAsked(instance: InstanceId): void {
+    this.#watched(instance).requests.add(this.#second(), 1);
+  }
+
   recordIndex({ instance, queryTokens, hitTokens, confidence }: IndexHit): void {
-    const watched = this.#instances.get(instance);
-    if (watched === undefined) return;
-    watched.index.add(this.#second(), { hitTokens, queryTokens });
-    watched.confidence = confidence;
+    const watched = this.#watched(instance);
+    const second = this.#second();
+    watched.index.add(second, { hitTokens, queryTokens });
+    watched.confidence.add(second, confidence);
+    watched.sampled.add(second, 1);
+  }
+
+  /** What an engine's counters say came to it from elsewhere, over the last `windowS` seconds; undefined when it exposes none. */
+  received(instance: InstanceId, windowS: number): ReceivedTokens | undefined {
+    const second = this.#second();
+    return this.#instances.get(instance)?.engine.received(second - windowS + 1, second);
   }
 
   /** Answers `cache.hits`. Steps start at multiples of `stepS`, so that charts do not shimmer. */
@@ -99,7 +117,7 @@ export class CacheHits implements IndexHitRecorder {
     const to = this.#second();
     const first = Math.max(to - windowS + 1, to - SERIES_SECONDS + 1);
     const window = { from: first - (first % stepS), to };
-    const readers = this.#readers(instances);
+    const readers = this.#readers(instances, window);
     const series: HitSeries[] = [];
     for (const source of HIT_SOURCES) {
       const ofSource = readers.flatMap(({ instance, bySource, confidence }) => {
@@ -108,21 +126,39 @@ export class CacheHits implements IndexHitRecorder {
       });
       const fleet = seriesOf(source, sumOf(ofSource.map(({ reader }) => reader)), { ...window, stepS });
       if (fleet === undefined) continue;
-      const lowest = lowestOf(ofSource.flatMap(({ confidence }) => confidence ?? []));
-      series.push({ ...fleet, ...(lowest !== undefined && { confidence: lowest }) });
+      const lowest = lowestConfidence(ofSource.flatMap(({ confidence }) => confidence ?? []));
+      const sampleOf = (ids: readonly InstanceId[]): Pick<HitSeries, 'sample'> => (source === 'index' ? { sample: this.#sample(ids, window) } : {});
+      series.push({ ...fleet, ...(lowest !== undefined && { confidence: lowest }), ...sampleOf(ofSource.map(({ instance }) => instance.id)) });
       for (const { instance, reader, confidence } of ofSource) {
         const own = seriesOf(source, reader, { ...window, stepS });
         if (own === undefined) continue;
-        series.push({ ...own, instance: instance.id, instanceName: instance.name, ...(confidence !== undefined && { confidence }) });
+        series.push({ ...own, instance: instance.id, instanceName: instance.name, ...(confidence !== undefined && { confidence }), ...sampleOf([instance.id]) });
       }
     }
     const disagreements = disagreementsOf(readers, window, TOLERANCE).map(
-      ({ instance, instanceName, left, right, leftRate, rightRate, meaning }) => ({ instance, instanceName, left, right, leftRate, rightRate, meaning }),
+      ({ instance, instanceName, left, right, leftRate, rightRate, promptTokens, meaning }) => ({ instance, instanceName, left, right, leftRate, rightRate, ...(promptTokens !== undefined && { promptTokens }), meaning }),
     );
     return { nowUnixMs: this.#now(), windowS, stepS, series, disagreements };
   }
 
-  #readers(instances: readonly Instance[]): InstanceReaders[] {
+  #sample(instances: readonly InstanceId[], { from, to }: Window): NonNullable<HitSeries['sample']> {
+    const watched = instances.map((id) => this.#instances.get(id)).filter((one) => one !== undefined);
+    const sum = (counter: 'requests' | 'sampled'): number => watched.reduce((all, one) => all + one[counter].sum(from, to), 0);
+    // One whose answer began before the window may be asked about in it.
+    const requests = sum('sampled');
+    return { requests, of: Math.max(requests, sum('requests')) };
+  }
+
+  #watched(instance: InstanceId): Watched {
+    let watched = this.#instances.get(instance);
+    if (watched === undefined) {
+      watched = { engine: new EngineCounters(), index: new HitCounter(), confidence: new ConfidenceLog(), requests: new CounterSeries(), sampled: new CounterSeries() };
+      this.#instances.set(instance, watched);
+    }
+    return watched;
+  }
+
+  #readers(instances: readonly Instance[], { from, to }: Window): InstanceReaders[] {
     const stats = new Map(Array.from(this.#options.stats(), (one) => [one.id, one]));
     return instances.map((instance) => {
       const watched = this.#instances.get(instance.id);
@@ -137,7 +173,7 @@ export class CacheHits implements IndexHitRecorder {
           }),
           ...(watched !== undefined && { index: watched.index }),
         },
-        confidence: watched?.confidence,
+        confidence: watched?.confidence.lowest(from, to),
       };
     });
   }
@@ -154,11 +190,17 @@ export class CacheHits implements IndexHitRecorder {
 interface InstanceReaders {
   readonly instance: Instance;
   readonly bySource: Readonly<Partial<Record<HitSource, HitReader>>>;
-  /** Of the index. */
+  /** Of the index, in the window. */
   readonly confidence: Confidence | undefined;
 }
 
-function disagreementsOf(readers: readonly InstanceReaders[], { from, to }: { readonly from: number; readonly to: number }, tolerance: number): Disagreement[] {
+/** Seconds, both included. */
+interface Window {
+  readonly from: number;
+  readonly to: number;
+}
+
+function disagreementsOf(readers: readonly InstanceReaders[], { from, to }: Window, tolerance: number): Disagreement[] {
   const all = readers.map(({ instance: { id, name, role }, bySource }): InstanceHits => {
     const hits: Partial<Record<HitSource, HitSum>> = {};
     for (const source of HIT_SOURCES) {
@@ -171,9 +213,7 @@ function disagreementsOf(readers: readonly InstanceReaders[], { from, to }: { re
   return all.flatMap((one) => reconcile(one, { tolerance, hasPrefill }));
 }
 
-interface Steps {
-  readonly from: number;
-  readonly to: number;
+interface Steps extends Window {
   readonly stepS: number;
 }
 
@@ -202,9 +242,4 @@ function sumOf(readers: readonly HitReader[]): HitReader {
       return queryTokens > 0 ? { hitTokens, queryTokens } : undefined;
     },
   };
-}
-
-/** A sum is as good as the worst of its parts. */
-function lowestOf(all: readonly Confidence[]): Confidence | undefined {
-  return all.reduce<Confidence | undefined>((lowest, one) => (lowest === undefined || one.value < lowest.value ? one : lowest), undefined);
 }

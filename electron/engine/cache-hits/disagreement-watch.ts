@@ -1,9 +1,11 @@
 /**
- * Makes findings of disagreements that last. One is reported when it was seen several times in a row, and again only
- * after it was gone for longer and came back, so that a rate near the limit does not report itself every few seconds.
+ * Makes findings of disagreements that last. One is reported when it was seen several times in a row, closes when it was
+ * gone for longer, and is reported again when it comes back, so that a rate near the limit does not report itself every
+ * few seconds.
  */
 import type { Verdict } from '#shared/findings.ts';
-import type { VerdictSink } from '../findings/findings.ts';
+import type { InstanceId } from '#shared/ids.ts';
+import type { ConditionSink } from '../findings/findings.ts';
 import type { Disagreement } from './reconcile.ts';
 
 /** Looks in a row before it is reported. */
@@ -12,16 +14,17 @@ const TO_OPEN = 3;
 const TO_CLOSE = 6;
 
 interface Watched {
+  readonly about: Pick<Verdict, 'code'> & { readonly instance: InstanceId };
   seen: number;
   missed: number;
   isOpen: boolean;
 }
 
 export class DisagreementWatch {
-  readonly #findings: VerdictSink;
+  readonly #findings: ConditionSink;
   readonly #watched = new Map<string, Watched>();
 
-  constructor(findings: VerdictSink) {
+  constructor(findings: ConditionSink) {
     this.#findings = findings;
   }
 
@@ -42,13 +45,15 @@ export class DisagreementWatch {
       }
       watched.seen = 0;
       watched.missed += 1;
-      if (!watched.isOpen || watched.missed >= TO_CLOSE) this.#watched.delete(key);
+      if (watched.isOpen && watched.missed < TO_CLOSE) continue;
+      if (watched.isOpen) this.#findings.settle(watched.about);
+      this.#watched.delete(key);
     }
   }
 
   #seen(disagreement: Disagreement): void {
     const key = keyOf(disagreement);
-    const watched = this.#watched.get(key) ?? { seen: 0, missed: 0, isOpen: false };
+    const watched = this.#watched.get(key) ?? { about: { code: disagreement.code, instance: disagreement.instance }, seen: 0, missed: 0, isOpen: false };
     this.#watched.set(key, watched);
     watched.missed = 0;
     watched.seen += 1;
@@ -62,8 +67,9 @@ function keyOf({ instance, code }: Disagreement): string {
   return `${instance} ${code}`;
 }
 
-function verdictOf({ code, severity, title, meaning, nextStep, instance, instanceName, left, right, leftRate, rightRate }: Disagreement): Verdict {
-  const message = `${instanceName}: ${percent(leftRate)} by ${left}, ${percent(rightRate)} by ${right}. ${meaning}`;
+function verdictOf({ code, severity, title, meaning, nextStep, instance, instanceName, left, right, leftRate, rightRate, promptTokens }: Disagreement): Verdict {
+  const [one, other] = promptTokens === undefined ? [percent(leftRate), percent(rightRate)] : [`${promptTokens.left} prompt tokens`, `${promptTokens.right} prompt tokens`];
+  const message = `${instanceName}: ${one} by ${left}, ${other} by ${right}. ${meaning}`;
   return { code, severity, title, message, nextStep, instance };
 }
 

@@ -36,6 +36,14 @@ export class IndexLookup implements PrefixLookup {
     this.#options = options;
   }
 
+  holdsAny(instances: readonly Pick<Instance, 'id'>[]): boolean {
+    const { index } = this.#options;
+    return this.#watched().some(({ id, instance, confidence }) => {
+      if (confidence === 0 || !instances.some((one) => one.id === instance)) return false;
+      return index.stream(id)?.residencies.some(({ isPrefix, era }) => isPrefix && era.count > 0) === true;
+    });
+  }
+
   prefix({ tokens, model, salt }: PrefixQuery): readonly InstancePrefix[] {
     const lora = model !== undefined && this.#isAdapter(model) ? model : undefined;
     const { paths } = this.#options.index.prefix(tokens, { lora, salt, withDivergence: false });

@@ -2,8 +2,13 @@
  * Where sources of one instance's hit rate should agree and do not, with what that usually means. Pure.
  *
  * What is compared: on prefill, what pdscope's index promised and what answers reported, against what the engine counted
- * itself; on decode, what answers call cached against what was cached there before, and whether the handoff brought
+ * itself; on decode, what answers call cached against what the engine held or received, and whether the handoff brought
  * anything at all. Instances of role `both` mix both kinds of work in one counter and are left out.
+ *
+ * Like is compared with like: the same window, tokens of prompts, and only where both sides speak of about as many of them.
+ * vLLM counts a lookup once, when the request is scheduled (Scheduler.schedule, `record_prefix_cache_stats`), and keeps those of
+ * preempted requests out of its counters (PrefixCacheStats.record); older versions count every attempt to schedule (in
+ * `get_computed_blocks`), which changes sums more than rates. Answers tell when they end, so a rate is that of answers which ended in the window.
  */
 import type { HitDisagreement, HitSource } from '#shared/cache.ts';
 import type { Severity } from '#shared/findings.ts';
@@ -13,6 +18,8 @@ import type { HitSum } from './hit-counter.ts';
 
 /** Fewer tokens than this say nothing. */
 const LEAST_TOKENS = 1000;
+/** Sums of prompts that differ by more than this factor are of different requests. Scrapes and answers tell at different times. */
+const MOST_COVERAGE = 1.35;
 /** A handoff that brings less than this share brings nothing. */
 const NOTHING = 0.02;
 
@@ -41,34 +48,48 @@ export interface ReconcileOptions {
 export function reconcile(one: InstanceHits, { tolerance, hasPrefill }: ReconcileOptions): Disagreement[] {
   const found: Disagreement[] = [];
   const compare = (left: HitSource, rights: readonly HitSource[], judge: Judge): void => {
-    const leftRate = rateOf(one, left);
-    const right = rights.find((source) => rateOf(one, source) !== undefined);
-    const rightRate = right === undefined ? undefined : rateOf(one, right);
-    if (leftRate === undefined || right === undefined || rightRate === undefined) return;
-    const diagnosis = judge(leftRate, rightRate, right);
+    const leftSum = sumOf(one, left);
+    const right = rights.find((source) => sumOf(one, source) !== undefined);
+    const rightSum = right === undefined ? undefined : sumOf(one, right);
+    if (leftSum === undefined || right === undefined || rightSum === undefined) return;
+    const diagnosis = judge(leftSum, rightSum);
     if (diagnosis === undefined) return;
-    found.push({ instance: one.instance, instanceName: one.instanceName, left, right, leftRate, rightRate, ...diagnosis });
+    found.push({ instance: one.instance, instanceName: one.instanceName, left, right, leftRate: rateOf(leftSum), rightRate: rateOf(rightSum), ...diagnosis, ...(diagnosis === OTHER_REQUESTS && { promptTokens: { left: leftSum.queryTokens, right: rightSum.queryTokens } }) });
   };
-  const apart = (more: Diagnosis | undefined, less: Diagnosis | undefined): Judge => (left, right) =>
-    Math.abs(left - right) < tolerance ? undefined : left > right ? more : less;
+  /** Rates of the same requests only: sums of prompts that differ are of other requests, whatever their rates are. */
+  const apart = (more: Diagnosis, less: Diagnosis, others?: Diagnosis): Judge => (left, right) => {
+    const coverage = left.queryTokens / right.queryTokens;
+    if (coverage > MOST_COVERAGE) return undefined;
+    if (coverage < 1 / MOST_COVERAGE) return others;
+    const difference = rateOf(left) - rateOf(right);
+    return Math.abs(difference) < tolerance ? undefined : difference > 0 ? more : less;
+  };
   if (one.role === 'prefill') {
-    // The index knows what the instance holds itself; the other counters also count what a shared store gave.
+    // The index knows what the instance holds itself; the other counters also count what a shared store gave. Only some
+    // requests may have been explained: that they are fewer is no news.
     compare('index', ['engine-local', 'by-source', 'prefill-cached-tokens'], apart(INDEX_ONLY, ENGINE_ONLY));
-    compare('prefill-cached-tokens', ['by-source', 'engine-local'], apart(ANSWERS_DIFFER, ANSWERS_DIFFER));
+    compare('prefill-cached-tokens', ['by-source', 'engine-local'], apart(ANSWERS_MORE, ANSWERS_LESS, OTHER_REQUESTS));
   }
   if (one.role === 'decode') {
-    compare('decode-cached-tokens', ['engine-local', 'index'], apart(PULLED, ANSWERS_DIFFER));
-    compare('engine-external', ['by-source', 'decode-cached-tokens', 'engine-local'], (left) => (hasPrefill && left < NOTHING ? NO_HANDOFF : undefined));
+    // Both count what was held and what was fetched (num_cached_tokens is local plus external).
+    // Streams tell usage only where clients ask for it (stream_options.include_usage): that answers are fewer is no news.
+    compare('decode-cached-tokens', ['by-source'], apart(ANSWERS_MORE, ANSWERS_LESS));
+    compare('engine-external', ['by-source', 'decode-cached-tokens', 'engine-local'], (left) => (hasPrefill && rateOf(left) < NOTHING ? NO_HANDOFF : undefined));
   }
   return found;
 }
 
 type Diagnosis = Pick<Disagreement, 'code' | 'severity' | 'title' | 'meaning' | 'nextStep'>;
-type Judge = (left: number, right: number, source: HitSource) => Diagnosis | undefined;
+type Judge = (left: HitSum, right: HitSum) => Diagnosis | undefined;
 
-function rateOf({ hits }: InstanceHits, source: HitSource): number | undefined {
+/** Undefined where too little was asked to tell. */
+function sumOf({ hits }: InstanceHits, source: HitSource): HitSum | undefined {
   const sum = hits[source];
-  return sum === undefined || sum.queryTokens < LEAST_TOKENS ? undefined : Math.min(1, sum.hitTokens / sum.queryTokens);
+  return sum === undefined || sum.queryTokens < LEAST_TOKENS ? undefined : sum;
+}
+
+function rateOf({ hitTokens, queryTokens }: HitSum): number {
+  return Math.min(1, hitTokens / queryTokens);
 }
 
 const INDEX_ONLY: Diagnosis = {
@@ -89,22 +110,31 @@ const ENGINE_ONLY: Diagnosis = {
   nextStep: 'Look at the confidence of this instance’s streams; a reset of the prefix cache makes the index whole again.',
 };
 
-const ANSWERS_DIFFER: Diagnosis = {
-  code: 'hits_answers_differ',
-  severity: 'info',
-  title: 'Answers and counters tell different hit rates',
+const ANSWERS_MORE: Diagnosis = {
+  code: 'hits_answers_more',
+  severity: 'warning',
+  title: 'Answers tell more cached tokens than the engine counted',
   meaning:
-    'cached_tokens of answers and the engine’s counters differ: requests reach this engine past pdscope (health checks and benchmarks count as well), only some answers report cached_tokens (--enable-prompt-tokens-details), or requests were preempted and counted again.',
-  nextStep: 'Compare the tokens asked for: the engine’s counters should be what pdscope sent. Start every engine with --enable-prompt-tokens-details.',
+    'cached_tokens of answers are more than the engine’s own counters found in its cache or received, over the same prompts: whoever bills or routes by them is misled. Seen where a proxy between here and the engine rewrites usage, and where an engine counts tokens as cached that it then computed (a load that failed and was recomputed).',
+  nextStep: 'Compare one request’s cached_tokens with what its detail says was resident; look for failed loads (kv_load_failure_policy "recompute") and for a proxy that rewrites usage.',
 };
 
-const PULLED: Diagnosis = {
-  code: 'hits_pulled_count_as_cached',
-  severity: 'info',
-  title: 'cached_tokens of decode counts pulled tokens',
+const ANSWERS_LESS: Diagnosis = {
+  code: 'hits_answers_less',
+  severity: 'warning',
+  title: 'Answers tell fewer cached tokens than the engine counted',
   meaning:
-    'A decode instance reports tokens that it pulled from prefill as cached (num_cached_tokens is local plus external), so its cached_tokens is near the whole prompt with every handoff. What it held before is what the engine’s local counter and the index say.',
-  nextStep: 'Nothing: read the local hit rate for what decode could have spared the network.',
+    'cached_tokens of answers are fewer than the engine’s own counters found in its cache or received, over the same prompts: hits are there, and not told.',
+  nextStep: 'Compare one request’s cached_tokens with what its detail says was resident; look for a proxy between here and the engine that rewrites usage.',
+};
+
+const OTHER_REQUESTS: Diagnosis = {
+  code: 'hits_other_requests',
+  severity: 'info',
+  title: 'The engine serves prompts whose answers pdscope does not know',
+  meaning:
+    'The engine counted clearly more prompt tokens than answers with cached_tokens tell, so their rates are of different requests and are not compared: requests reach this engine past pdscope (health checks and benchmarks count as well), or only some answers report cached_tokens.',
+  nextStep: 'Start every engine with --enable-prompt-tokens-details, and look for clients that reach it directly.',
 };
 
 const NO_HANDOFF: Diagnosis = {

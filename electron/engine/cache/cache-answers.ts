@@ -8,6 +8,7 @@ import type { KvIndex } from '../kv-index/kv-index.ts';
 import { asJsonObject } from '../proxy/client-request.ts';
 import { tokenIdsOf } from '../proxy/token-ids.ts';
 import type { EngineCall } from './engine-call.ts';
+import { kvBytesOf } from './kv-bytes.ts';
 import type { TextQuestion, TokenText } from './token-text.ts';
 
 export interface CacheAnswersOptions {
@@ -29,6 +30,7 @@ export function createCacheAnswers(options: CacheAnswersOptions): CacheHandlers 
     instances: () => fleet.list(),
     streams: () => kvEvents.streams(),
     tokenize: (asked) => tokenize(asked, options),
+    kvBytesOf: (instance) => kvBytesOf(instance, fleet.list()),
     capacityBlocksOf: (stream) => {
       const instance = index.stream(stream)?.identity.instance;
       return instance === undefined ? undefined : fleet.get(instance)?.gauges?.gpuBlocks;
@@ -60,8 +62,8 @@ export function createCacheAnswers(options: CacheAnswersOptions): CacheHandlers 
       return { ...found, onlyLeft, onlyRight, both };
     },
     'cache.storms': async (input) => {
-      const { storms } = await bare['cache.storms'](input);
-      return { storms: await Promise.all(storms.map(withSamples)) };
+      const found = await bare['cache.storms'](input);
+      return { ...found, storms: await Promise.all(found.storms.map(withSamples)) };
     },
     'cache.block': async (input) => {
       const detail = await bare['cache.block'](input);

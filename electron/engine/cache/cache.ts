@@ -2,53 +2,62 @@
  * What the engine makes of the KV caches: the block index fed from the event streams, the answers of the Cache view, and why
  * requests missed. Index and observer exist before the streams and the telemetry that feed them; `start` joins the rest.
  */
-import type { MissRange, MissReport, MissSummary } from '#shared/cache.ts';
+import type { CacheDifference, MissRange, MissReport, MissSummary } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
-import type { RecordId } from '#shared/ids.ts';
-import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
+import type { InstanceId, RecordId } from '#shared/ids.ts';
+import type { ParsedOperationInput } from '#shared/operations.ts';
+import type { IndexHitRecorder, ReceivedReader } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { KvEvents } from '../kv-events/kv-events.ts';
 import type { KvObserver } from '../kv-events/kv-observer.ts';
 import type { CacheHandlers } from '../kv-index/cache-handlers.ts';
+import { confidenceOfInstances } from '../kv-index/confidence.ts';
 import { IndexObserver } from '../kv-index/index-observer.ts';
 import { KvIndex } from '../kv-index/kv-index.ts';
 import type { Logger } from '../log.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
 import type { RequestRecord } from '../telemetry/request-record.ts';
 import { createCacheAnswers } from './cache-answers.ts';
-import { divergenceTitle } from './cause-title.ts';
+import { namedCauses } from './cause-names.ts';
 import { EngineCall } from './engine-call.ts';
+import { measureHandoff } from './handoff-measure.ts';
 import { LocalTimeObserver } from './local-time-observer.ts';
 import { MissExplainer } from './miss-explainer.ts';
-import { gatherMisses, type GatheredCause } from './miss-summary.ts';
+import { gatherMisses } from './miss-summary.ts';
 import { OFF_REASON } from './prompt-keeper.ts';
+import { RecentStores } from './recent-stores.ts';
 import { TokenText } from './token-text.ts';
 
 /** The part that streams feed; made before them. */
 export interface CacheIndex {
   readonly index: KvIndex;
+  readonly stores: RecentStores;
   readonly observer: KvObserver;
 }
 
 /** `capacity`: blocks held over all streams. `isReporting`: whether requests ask engines to publish blocks that they found, too. */
 export function createCacheIndex(capacity: number, isReporting: () => boolean): CacheIndex {
   const index = new KvIndex({ capacity });
-  return { index, observer: new LocalTimeObserver(new IndexObserver(index, { isReporting })) };
+  const stores = new RecentStores(new IndexObserver(index, { isReporting }));
+  return { index, stores, observer: new LocalTimeObserver(stores) };
 }
 
 export interface CacheOptions {
   readonly index: KvIndex;
+  readonly stores: RecentStores;
+  /** As for `createCacheIndex`. */
+  readonly isReporting: () => boolean;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
-  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf'>;
+  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
   readonly findings: VerdictSink;
   readonly logger: Logger;
   /** Sent to instances when the client's request had none. */
   readonly openaiApiKey: string | undefined;
   /** Whether requests are explained; prompts are kept until their tokens were had. */
   readonly explainMisses: boolean;
-  /** Gets what the index held of every prompt explained. Default: nobody. */
-  readonly hits?: IndexHitRecorder;
+  /** Gets what the index held of prompts. Default: nobody. */
+  readonly hits?: IndexHitRecorder & ReceivedReader;
 }
 
 /** Where records are; telemetry is made after the cache, as the cache watches it. */
@@ -57,25 +66,30 @@ export interface RecordSource {
   records(): Iterable<RequestRecord>;
 }
 
-/** Titles that are given words of their own. */
-const MAX_TITLES = 12;
-
 export class Cache {
   readonly index: KvIndex;
   readonly answers: CacheHandlers;
   readonly watcher: RecordWatcher;
+  readonly #fleet: CacheOptions['fleet'];
+  readonly #kvEvents: CacheOptions['kvEvents'];
+  readonly #received: ReceivedReader | undefined;
   readonly #text: TokenText;
   readonly #call = new EngineCall();
   readonly #explainer: MissExplainer;
 
   constructor(options: CacheOptions) {
-    const { index, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
+    const { index, stores, isReporting, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
     const authorization = openaiApiKey === undefined ? undefined : `Bearer ${openaiApiKey}`;
     const call = this.#call;
     this.index = index;
+    this.#fleet = fleet;
+    this.#kvEvents = kvEvents;
+    this.#received = hits;
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
-    this.#explainer = new MissExplainer({ index, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }) });
+    this.#explainer = new MissExplainer({
+      index, stores, isReporting, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }),
+    });
     this.watcher = this.#explainer;
   }
 
@@ -110,10 +124,34 @@ export class Cache {
     };
   }
 
+  /** What two groups of instances hold, and what the handoff between them moved in the last `windowS` seconds. */
+  async difference(input: ParsedOperationInput<'cache.difference'>, records: RecordSource): Promise<CacheDifference> {
+    const found = await this.answers['cache.difference'](input);
+    const { windowS } = input;
+    const second = Math.floor(Date.now() / 1000);
+    const measured = measureHandoff({
+      windowS,
+      left: found.left,
+      right: found.right,
+      records: recent(records.records(), windowS),
+      receivedBy: (instance) => this.#received?.received(instance, windowS),
+      storedAgain: (instances) => this.#storedAgain(instances, { from: second - windowS + 1, to: second }),
+      confidenceIn: (ids) => confidenceOfInstances(ids, { streams: this.#kvEvents.streams(), nameOf: (id) => this.#fleet.get(id)?.name }),
+      kvBytes: found.rightBytes,
+    });
+    return { ...found, ...measured };
+  }
+
+  #storedAgain(instances: readonly InstanceId[], { from, to }: { readonly from: number; readonly to: number }): { readonly blocks: number; readonly tokens: number } | undefined {
+    const streams = this.index.streams.filter(({ identity, isClosed }) => instances.includes(identity.instance) && !isClosed);
+    if (streams.length === 0) return undefined;
+    return streams.map(({ secondCopies }) => secondCopies.sum(from, to)).reduce((sum, one) => ({ blocks: sum.blocks + one.blocks, tokens: sum.tokens + one.tokens }));
+  }
+
   /** Over the records of the last `windowS` seconds. */
   async misses(windowS: number, records: RecordSource): Promise<MissSummary> {
     const { causes, ...rest } = gatherMisses(recent(records.records(), windowS), windowS);
-    return { ...rest, causes: await this.#titled(causes) };
+    return { ...rest, causes: await namedCauses(causes, this.#text) };
   }
 
   async close(): Promise<void> {
@@ -134,18 +172,6 @@ export class Cache {
         ...range,
         diverges: { ...diverges, asked: { ...diverges.asked, ...(asked !== undefined && { text: asked }) }, held: { ...diverges.held, ...(held !== undefined && { text: held }) } },
       };
-    });
-  }
-
-  async #titled(causes: readonly GatheredCause[]): Promise<MissSummary['causes']> {
-    const placed = causes.flatMap(({ place }) => (place === undefined ? [] : [place])).slice(0, MAX_TITLES);
-    const texts = await this.#text.decode(placed.flatMap(({ lead, asked, held }) => [{ tokens: lead }, { tokens: asked }, { tokens: held }]));
-    return causes.map(({ place, ...cause }) => {
-      const at = place === undefined ? -1 : placed.indexOf(place);
-      if (place === undefined || at < 0) return cause;
-      const [lead, asked, held] = [place.lead.length === 0 ? '' : texts[at * 3], texts[at * 3 + 1], texts[at * 3 + 2]];
-      if (lead === undefined || asked === undefined || held === undefined) return cause;
-      return { ...cause, title: divergenceTitle(place.token, { lead, asked, held, where: place.where }) };
     });
   }
 }

@@ -17,17 +17,22 @@ export interface DivergenceText {
   readonly where?: string | undefined;
 }
 
-/** E.g. `timestamp in the system prompt, after 96 tokens: "Current time: "`. */
-export function divergenceTitle(token: number, { lead, asked, held, where }: DivergenceText): string {
-  const what = kindOf(lead, asked, held);
+/**
+ * E.g. `timestamp in the system prompt, after 96 tokens: "Current time: "`. Without a position, of divergences at several:
+ * `different text in a user message`, as what stands before them differs too.
+ */
+export function divergenceTitle(token: number | undefined, text: DivergenceText): string {
+  const { lead, where } = text;
+  const what = differenceOf(text);
   const shown = lead.replaceAll(/\s+/gu, ' ').trimStart();
   const before = shown === '' ? '' : `: "${shown.length > SHOWN ? `…${shown.slice(-SHOWN)}` : shown}"`;
   const place = where === undefined ? '' : ` in ${where}`;
+  if (token === undefined) return what === undefined ? `different text${place}` : `${what}${place}${before}`;
   return what === undefined && where === undefined ? `differs after ${token} tokens${before}` : `${what ?? 'different text'}${place}, after ${token} tokens${before}`;
 }
 
-/** Both sides must look like it: a number may differ anywhere. */
-function kindOf(lead: string, asked: string, held: string): string | undefined {
+/** What differs. Both sides must look like it: a number may differ anywhere. */
+export function differenceOf({ lead, asked, held }: DivergenceText): string | undefined {
   const tail = lead.slice(-24);
   const looks = (pattern: RegExp): boolean => pattern.test(tail + asked.slice(0, 32)) && pattern.test(tail + held.slice(0, 32));
   const startsWithDigit = /^[\s:.\-/T]*\d/u.test(asked) && /^[\s:.\-/T]*\d/u.test(held);

@@ -13,33 +13,40 @@ import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
 import type { KvEvents } from '../kv-events/kv-events.ts';
+import { streamConfidence } from '../kv-index/confidence.ts';
 import type { KvIndex } from '../kv-index/kv-index.ts';
+import { finishInSlices } from '../kv-index/subtree-counts.ts';
 import type { Logger } from '../log.ts';
 import { engineMetricsOf } from '../telemetry/materialise.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
 import type { LegRecord, RequestRecord } from '../telemetry/request-record.ts';
-import { placeOf } from './cause-place.ts';
+import { CauseGrouper } from './cause-grouper.ts';
 import type { EngineCall } from './engine-call.ts';
+import { EventFallback, type Meanwhile } from './event-fallback.ts';
+import { heldSteps } from './held-at-decode.ts';
 import { disagreement } from './hit-check.ts';
-import type { KeptMiss, MissShare } from './kept-report.ts';
-import { makeReport } from './miss-report.ts';
-import { OFF_REASON, PromptKeeper } from './prompt-keeper.ts';
-import { promptSource, type PromptSource } from './prompt-source.ts';
-import { promptTokens } from './prompt-tokens.ts';
-import { streamTrust } from './stream-trust.ts';
+import { IndexHits } from './index-hits.ts';
+import type { KeptMiss } from './kept-report.ts';
+import { reportSteps } from './miss-report.ts';
+import { OFF_REASON, PromptKeeper, type KeptPrompt } from './prompt-keeper.ts';
+import { explainedApi, NO_PROMPT_REASON, promptSource, saltOf, sessionOf, type PromptSource } from './prompt-source.ts';
+import { promptTokens, type PromptTokens } from './prompt-tokens.ts';
+import type { RecentStores } from './recent-stores.ts';
 import type { TokenText } from './token-text.ts';
 
 export interface MissExplainerOptions {
   readonly index: KvIndex;
+  readonly stores: RecentStores;
+  readonly isReporting: () => boolean;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
-  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf'>;
+  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
   readonly call: EngineCall;
   readonly text: TokenText;
   readonly authorization: string | undefined;
   readonly findings: VerdictSink;
   readonly logger: Logger;
   readonly isOn: boolean;
-  /** Gets what the index held of every prompt explained. Default: nobody. */
+  /** Gets what the index held of prompts. Default: nobody. */
   readonly hits?: IndexHitRecorder;
   /** Requests explained per second, on average. Default 10. */
   readonly perSecond?: number;
@@ -50,7 +57,16 @@ interface Job {
   readonly leg: LegRecord;
   readonly sentAtUnixMs: number;
   readonly lastTryMs: number;
-  dueMs: number;
+  readonly dueMs: number;
+  /** It waits for the usage of its leg: no instance could tell its tokens, and what the events tell needs that. */
+  readonly late?: LateJob;
+}
+
+interface LateJob {
+  readonly source: PromptSource;
+  /** Why no instance could tell. */
+  readonly reason: string;
+  readonly meanwhile: Meanwhile;
 }
 
 /** Events of what the leg met are published within its step, and come within milliseconds. */
@@ -61,23 +77,33 @@ const REPLAY_PATIENCE_MS = 5000;
 const AT_ONCE = 2;
 const MAX_QUEUE = 256;
 const MAX_CHECKS = 1000;
-const MAX_PLACES = 500;
+/** Requests whose end is waited for. */
+const MAX_LATE = 64;
 
 const PENDING: KeptMiss = { state: 'unavailable', reason: 'the prompt is being made tokens; ask again in a moment', isPending: true };
+const LATE: KeptMiss = {
+  state: 'unavailable', isPending: true,
+  reason: 'no instance can tell the tokens, and reading them from the events that followed needs the usage at the end of the answer; ask again when it has ended',
+};
 
 export class MissExplainer implements RecordWatcher {
   readonly #options: MissExplainerOptions;
   readonly #keeper: PromptKeeper;
+  readonly #fallback: EventFallback;
+  readonly #hits: IndexHits;
+  readonly #grouper: CauseGrouper;
+  readonly #late = new Map<RequestRecord, Job>();
   #queue: Job[] = [];
   #checks: { readonly record: RequestRecord; readonly dueMs: number }[] = [];
-  /** Where causes stand, by their key: equal causes are looked up once. */
-  readonly #places = new Map<string, { readonly where: string | undefined }>();
   #running = 0;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(options: MissExplainerOptions) {
     this.#options = options;
+    this.#fallback = new EventFallback(options);
+    this.#grouper = new CauseGrouper(options.text);
+    this.#hits = new IndexHits({ kvEvents: options.kvEvents, to: options.hits });
     this.#keeper = new PromptKeeper({ isOn: options.isOn, ...(options.perSecond !== undefined && { perSecond: options.perSecond }) });
   }
 
@@ -95,18 +121,32 @@ export class MissExplainer implements RecordWatcher {
     this.#keeper.isOn = isOn;
     if (isOn) return;
     this.#queue = [];
-    for (const record of this.#keeper.clear()) this.#set(record, unavailable(OFF_REASON));
+    for (const record of [...this.#keeper.clear(), ...this.#late.keys()]) this.#set(record, unavailable(OFF_REASON));
+    this.#late.clear();
+    this.#fallback.clear();
   }
 
   onParsed(record: RequestRecord, body: Buffer): void {
     if (record.isOwnProbe) return;
+    if (explainedApi(record.init) === undefined) {
+      record.why = unavailable(NO_PROMPT_REASON);
+      return;
+    }
     const reason = this.#isClosed ? OFF_REASON : this.#keeper.keep(record, body);
     if (reason !== undefined) record.why = unavailable(reason);
   }
 
+  onTokens(record: RequestRecord, tokens: Uint32Array, from: NonNullable<KeptPrompt['from']>): void {
+    this.#keeper.learn(record, tokens, from);
+  }
+
   onAnswered(leg: LegRecord): void {
     const { record } = leg;
-    if (record.why !== undefined || !isComputing(leg)) return;
+    if (this.isOn) this.#fallback.seen(leg);
+    if (record.isOwnProbe || explainedApi(record.init) === undefined || !isComputing(leg)) return;
+    // Of a prefill that was repeated, only the first one counts.
+    if (!record.legs.some((other) => other !== leg && other.firstByteMs !== undefined && isComputing(other))) this.#hits.answered(leg);
+    if (record.why !== undefined) return;
     if (this.#queue.length >= MAX_QUEUE) {
       this.#keeper.take(record);
       record.why = unavailable('too many requests were waiting to be explained');
@@ -120,10 +160,16 @@ export class MissExplainer implements RecordWatcher {
   }
 
   onEnded(record: RequestRecord): void {
+    if (this.isOn) for (const leg of record.legs) if (leg.firstByteMs === undefined) this.#fallback.seen(leg);
+    const late = this.#late.get(record);
+    if (late !== undefined) {
+      this.#late.delete(record);
+      this.#queue.push({ ...late, dueMs: performance.now() + SETTLE_MS });
+    }
     if (record.why === undefined && this.#keeper.take(record) !== undefined) {
       record.why = unavailable(`no instance answered with a computed prompt: the request ended as ${record.state}`);
     }
-    if (record.why?.state !== 'ready' && record.why !== PENDING) return;
+    if (record.why?.state !== 'ready' && record.why?.isPending !== true) return;
     if (this.#checks.length < MAX_CHECKS) this.#checks.push({ record, dueMs: performance.now() + SETTLE_MS });
     this.#wake();
   }
@@ -133,6 +179,8 @@ export class MissExplainer implements RecordWatcher {
     clearTimeout(this.#timer);
     this.#queue = [];
     this.#checks = [];
+    this.#late.clear();
+    this.#fallback.clear();
     this.#keeper.clear();
   }
 
@@ -165,7 +213,7 @@ export class MissExplainer implements RecordWatcher {
     if (ready.length === 0) return;
     this.#checks = this.#checks.filter(({ dueMs }) => dueMs > nowMs);
     for (const { record } of ready) {
-      if (record.why === PENDING) this.#checks.push({ record, dueMs: nowMs + SETTLE_MS });
+      if (record.why?.state === 'unavailable' && record.why.isPending) this.#checks.push({ record, dueMs: nowMs + SETTLE_MS });
       else this.#check(record);
     }
   }
@@ -184,62 +232,67 @@ export class MissExplainer implements RecordWatcher {
       this.#options.logger.error({ request: record.id, error: errorMessage(error) }, 'a request could not be explained');
       why = unavailable(`explaining it failed: ${errorMessage(error)}`);
     }
-    this.#count(job.leg, why);
+    if (why.state === 'ready') this.#hits.explained(job.leg, why.report);
     this.#set(record, why);
   }
 
-  async #reportOf({ record, leg, sentAtUnixMs }: Job): Promise<KeptMiss> {
-    const { fleet, kvEvents, call, authorization, index } = this.#options;
-    const body = this.#keeper.take(record);
-    if (body === undefined) return unavailable(OFF_REASON);
+  async #reportOf(job: Job): Promise<KeptMiss> {
+    const { record, leg, sentAtUnixMs, late } = job;
+    if (late !== undefined) return this.#fromEvents(job, late);
+    const { fleet, kvEvents, call, authorization } = this.#options;
+    const kept = this.#keeper.take(record);
+    if (kept === undefined) return unavailable(OFF_REASON);
     const { id: instance, name } = leg.instance;
     if (kvEvents.streamsOf(instance).length === 0) return unavailable(`${name} has no KV event stream, so nothing is known of its cache`);
-    const source = promptSource(record.init.api, body);
+    const source = promptSource(record.init, kept.body);
+    if (source.kind === 'none') return unavailable(source.reason);
+    const routed = routedTokens(source, kept);
+    if (routed !== undefined) return await this.#report(job, source, routed);
+    const meanwhile = this.#fallback.meanwhile(leg, sentAtUnixMs);
     const model = record.parsedInit?.model;
     const instances = fleet.list()
       .filter(({ state, role, models }) => state === 'up' && role !== 'encode' && (model === undefined || models.includes(model)))
       .toSorted((a, b) => a.inFlight - b.inFlight);
     const own = record.init.headers['authorization'];
     const answer = await promptTokens(source, { call, instances, authorization: typeof own === 'string' ? own : authorization });
-    if (!answer.ok) return unavailable(answer.reason);
-    const adapter = model !== undefined && fleet.get(instance)?.models[0] !== model && index.graph.extras.find({ lora: model }) !== undefined ? model : undefined;
+    if (answer.ok) return await this.#report(job, source, answer.prompt);
+    const waiting: LateJob = { source, reason: answer.reason, meanwhile };
+    if (leg.usage?.promptTokens !== undefined || leg.outcome !== 'running') return await this.#fromEvents(job, waiting);
+    if (record.state !== 'running' || this.#late.size >= MAX_LATE) return unavailable(`${answer.reason}; nor do events: too many requests were waiting for the end of their answer`);
+    this.#late.set(record, { ...job, late: waiting });
+    return LATE;
+  }
+
+  /** The last resort: tokens from what was stored meanwhile. */
+  async #fromEvents(job: Job, { source, reason, meanwhile }: LateJob): Promise<KeptMiss> {
+    const { record, leg } = job;
+    const answer = this.#fallback.ask(leg, meanwhile, { salt: saltOf(source), lora: this.#adapterOf(job), sessionId: sessionOf(source, record.init.headers) });
+    return answer.ok ? await this.#report(job, source, answer.prompt) : unavailable(`${reason}; nor do the events that followed: ${answer.reason}`);
+  }
+
+  async #report(job: Job, source: PromptSource, prompt: PromptTokens): Promise<KeptMiss> {
+    const { record, leg, sentAtUnixMs } = job;
+    const { fleet, kvEvents, index } = this.#options;
     const views = kvEvents.streams();
-    const why = makeReport(
+    const confidenceOf = (stream: StreamId): Confidence => streamConfidence(views.find(({ id }) => id === stream));
+    const [lora, salt] = [this.#adapterOf(job), saltOf(source)];
+    const why = await finishInSlices(reportSteps(
       {
-        request: record.id, prompt: answer.prompt, atUnixMs: sentAtUnixMs + queueMs(leg), instance, rank: leg.rank,
-        lora: adapter, salt: saltOf(source), leg: record.legs.indexOf(leg),
+        request: record.id, prompt, atUnixMs: sentAtUnixMs + queueMs(leg), instance: leg.instance.id, rank: leg.rank,
+        lora, salt, leg: record.legs.indexOf(leg),
       },
-      { index, roleOf: (id) => fleet.get(id)?.role, confidenceOf: (stream: StreamId): Confidence => streamTrust(views.find(({ id }) => id === stream)) },
-    );
-    return why.state === 'ready' ? { ...why, shares: await this.#placed(why.shares, source) } : why;
+      { index, roleOf: (id) => fleet.get(id)?.role, confidenceOf },
+    ));
+    if (why.state !== 'ready') return why;
+    const held = await finishInSlices(heldSteps(record, index, { prompt, lora, salt, confidenceOf }));
+    return { ...why, shares: await this.#grouper.group(why.shares, source, why.report.blockSize ?? 0), ...(held !== undefined && { held }) };
   }
 
-  /** Says of divergences in which message they stand, while the request is still at hand. */
-  async #placed(shares: readonly MissShare[], source: PromptSource): Promise<readonly MissShare[]> {
-    if (source.kind !== 'chat') return shares;
-    return await Promise.all(shares.map(async (share) => {
-      const { key, place } = share;
-      if (place === undefined) return share;
-      let found = this.#places.get(key);
-      if (found === undefined) {
-        const [lead, asked] = await this.#options.text.decode([{ tokens: place.lead }, { tokens: place.asked }]);
-        if (asked === undefined) return share;
-        found = { where: placeOf(source.json, { lead: lead ?? '', asked }) };
-        this.#places.set(key, found);
-        for (const oldest of this.#places.keys()) {
-          if (this.#places.size <= MAX_PLACES) break;
-          this.#places.delete(oldest);
-        }
-      }
-      return found.where === undefined ? share : { ...share, place: { ...place, where: found.where } };
-    }));
-  }
-
-  #count({ instance }: LegRecord, why: KeptMiss): void {
-    if (why.state !== 'ready') return;
-    const { ranges, promptTokens = 0, confidence } = why.report;
-    const hitTokens = ranges.reduce((sum, { kind, tokens }) => (kind === 'hit' ? sum + tokens : sum), 0);
-    this.#options.hits?.recordIndex({ instance: instance.id, queryTokens: promptTokens, hitTokens, confidence });
+  /** The model asked for, where that names an adapter of the instance. */
+  #adapterOf({ record, leg }: Job): string | undefined {
+    const { fleet, index } = this.#options;
+    const model = record.parsedInit?.model;
+    return model !== undefined && fleet.get(leg.instance.id)?.models[0] !== model && index.graph.extras.find({ lora: model }) !== undefined ? model : undefined;
   }
 
   #set(record: RequestRecord, why: KeptMiss): void {
@@ -260,22 +313,23 @@ export class MissExplainer implements RecordWatcher {
   }
 }
 
-/** The leg that computes the prompt: prefill, or decode when there was no prefill or it failed. */
+/** The leg that computes the prompt: prefill, a request passed on whole, or decode when there was no prefill or it failed. */
 function isComputing({ kind, status = 0, record }: LegRecord): boolean {
   if (status >= 300) return false;
-  if (kind === 'prefill') return true;
+  if (kind === 'prefill' || kind === 'forward') return true;
   return kind === 'decode' && !record.legs.some((leg) => leg.kind === 'prefill' && leg.outcome !== 'error' && (leg.status ?? 200) < 300);
+}
+
+/** Tokens that routing had are those an instance would be asked for again; of media only render tells the keys. */
+function routedTokens(source: PromptSource, { tokens, from }: KeptPrompt): PromptTokens | undefined {
+  const isPlain = source.kind === 'text' || (source.kind === 'chat' && !source.hasMedia);
+  return isPlain && tokens !== undefined && from !== undefined ? { tokens, from, media: [] } : undefined;
 }
 
 /** Between sending and scheduling, as the engine told it; blocks that came meanwhile were found. */
 function queueMs({ metrics, sentMs, firstByteMs = sentMs }: LegRecord): number {
   const told = engineMetricsOf(metrics)?.queueMs ?? 0;
   return told <= firstByteMs - sentMs ? told : 0;
-}
-
-function saltOf(source: PromptSource): string | undefined {
-  const salt = source.kind === 'none' ? undefined : source.json['cache_salt'];
-  return typeof salt === 'string' && salt !== '' ? salt : undefined;
 }
 
 const reasons = new Map<string, KeptMiss>();

@@ -1,5 +1,6 @@
 /** Missed tokens of one request by cause, from its ranges. Pure. */
 import type { MissRange } from '#shared/cache.ts';
+import type { Role } from '#shared/vocabulary.ts';
 import type { MissShare } from './kept-report.ts';
 
 /** Tokens before a difference that tell what it is, e.g. `Current time: `. */
@@ -9,23 +10,32 @@ const SHOWN_TOKENS = 24;
 /**
  * What misses after a first miss is the consequence of it: engines use blocks from the first on, up to the first one
  * missing. It counts under the first one's cause, except for the last partial block, which is never reused.
+ * @param role of the instance that computed the prompt.
  */
-export function missShares(ranges: readonly MissRange[], tokens: Uint32Array): MissShare[] {
-  const shares = new Map<string, MissShare>();
+export function missShares(ranges: readonly MissRange[], tokens: Uint32Array, role: Role = 'prefill'): MissShare[] {
+  const shares: MissShare[] = [];
   let first: MissShare | undefined;
   for (const range of ranges) {
     if (range.kind === 'hit' || range.tokens === 0) continue;
-    const own = shareOf(range, tokens);
     const isConsequence = first?.kind === range.kind && range.kind !== 'partial-block';
-    const share: MissShare = isConsequence && first !== undefined ? { ...first, tokens: range.tokens } : own;
+    const share: MissShare = isConsequence && first !== undefined ? { ...first, tokens: range.tokens } : shareOf(range, tokens, role);
     first ??= range.kind === 'partial-block' ? undefined : share;
-    const known = shares.get(share.key);
-    shares.set(share.key, known === undefined ? share : { ...known, tokens: known.tokens + share.tokens });
+    shares.push(share);
   }
-  return Array.from(shares.values());
+  return joined(shares);
 }
 
-function shareOf(range: MissRange, tokens: Uint32Array): MissShare {
+/** One share per key. */
+export function joined(shares: readonly MissShare[]): MissShare[] {
+  const byKey = new Map<string, MissShare>();
+  for (const share of shares) {
+    const known = byKey.get(share.key);
+    byKey.set(share.key, known === undefined ? share : { ...known, tokens: known.tokens + share.tokens });
+  }
+  return Array.from(byKey.values());
+}
+
+function shareOf(range: MissRange, tokens: Uint32Array, role: Role): MissShare {
   const { kind, diverges, key } = range;
   const base = { kind, tokens: range.tokens };
   switch (kind) {
@@ -44,7 +54,12 @@ function shareOf(range: MissRange, tokens: Uint32Array): MissShare {
       return { ...base, key: `${kind} ${key?.what ?? 'other'}`, title: `stored under another ${name}` };
     }
     case 'evicted': return { ...base, key: kind, title: 'evicted before it was needed again' };
-    case 'elsewhere': return { ...base, key: kind, title: 'held by another instance than the one chosen' };
+    case 'elsewhere': {
+      // Another choice of an instance would have found them, or none could: decode holds the answers of earlier turns.
+      const isChoice = range.elsewhere === undefined || range.elsewhere.some((holder) => holder.role === role || holder.role === 'both');
+      if (isChoice) return { ...base, key: kind, title: 'held by another instance than the one chosen' };
+      return { ...base, key: `${kind} roles`, title: `held by ${Array.from(new Set(range.elsewhere.map((holder) => holder.role))).sort().join(' and ')} instances only, where no ${role} leg goes` };
+    }
     case 'never-stored': return { ...base, key: kind, title: 'never seen before' };
     case 'partial-block': return { ...base, key: kind, title: 'end of the prompt, never reusable' };
     case 'reset': return { ...base, key: kind, title: 'cache cleared or engine restarted' };

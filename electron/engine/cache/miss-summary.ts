@@ -1,7 +1,7 @@
 /** Missed tokens of recent requests by cause, the heaviest first. Pure: records in, a summary out. */
 import type { MissCause, MissSummary } from '#shared/cache.ts';
 import type { RecordId } from '#shared/ids.ts';
-import type { KeptMiss, MissShare } from './kept-report.ts';
+import type { DivergencePlace, KeptMiss, MissShare } from './kept-report.ts';
 
 /** What a summary reads of a record. */
 export interface ExplainedRecord {
@@ -10,10 +10,12 @@ export interface ExplainedRecord {
   readonly why: KeptMiss | undefined;
 }
 
-/** A cause, with what its text is made from. */
+/** A cause, with what its text is made from (cause-names.ts). */
 export interface GatheredCause extends MissCause {
-  /** Of the latest request. */
-  readonly place: MissShare['place'];
+  /** All of its divergences are after as many tokens. */
+  readonly isOnePlace: boolean;
+  /** Its latest divergences. */
+  readonly shown: readonly { readonly id: RecordId; readonly n: number; readonly place: DivergencePlace }[];
 }
 
 export interface GatheredMisses extends Omit<MissSummary, 'causes'> {
@@ -23,12 +25,15 @@ export interface GatheredMisses extends Omit<MissSummary, 'causes'> {
 const MAX_CAUSES = 50;
 const MAX_REQUESTS = 20;
 const MAX_REASONS = 20;
+const MAX_EXAMPLES = 3;
 
 interface Group {
   readonly latest: MissShare;
   readonly tokens: number;
   readonly requests: { readonly id: RecordId; readonly n: number }[];
   readonly count: number;
+  readonly isOnePlace: boolean;
+  readonly shown: GatheredCause['shown'];
 }
 
 /** `records`: of the window, oldest first. Causes beyond the 50 heaviest are summed up in one per kind. */
@@ -45,18 +50,24 @@ export function gatherMisses(records: Iterable<ExplainedRecord>, windowS: number
     promptTokens += why.report.promptTokens ?? 0;
     for (const share of why.shares) {
       missedTokens += share.tokens;
-      add(groups, share.key, { latest: share, tokens: share.tokens, requests: [{ id, n }], count: 1 });
+      const shown = share.place === undefined ? [] : [{ id, n, place: share.place }];
+      add(groups, share.key, { latest: share, tokens: share.tokens, requests: [{ id, n }], count: 1, isOnePlace: true, shown });
     }
   }
   const causes = Array.from(fold(groups), ([key, group]) => toCause(key, group, missedTokens)).sort((a, b) => b.tokens - a.tokens);
   return { windowS, requests, promptTokens, missedTokens, unexplained: mostFrequent(unexplained), causes };
 }
 
-function add(groups: Map<string, Group>, key: string, { latest, tokens, requests, count }: Group): void {
+function add(groups: Map<string, Group>, key: string, group: Group): void {
   const known = groups.get(key);
-  groups.set(key, known === undefined
-    ? { latest, tokens, requests, count }
-    : { latest, tokens: known.tokens + tokens, requests: [...requests, ...known.requests].slice(0, MAX_REQUESTS), count: known.count + count });
+  groups.set(key, known === undefined ? group : {
+    latest: group.latest,
+    tokens: known.tokens + group.tokens,
+    requests: [...group.requests, ...known.requests].slice(0, MAX_REQUESTS),
+    count: known.count + group.count,
+    isOnePlace: known.isOnePlace && group.isOnePlace && known.latest.place?.token === group.latest.place?.token,
+    shown: [...group.shown, ...known.shown].slice(0, MAX_EXAMPLES),
+  });
 }
 
 /** Many small divergences are one cause: prompts that differ, each in its own place. */
@@ -67,15 +78,15 @@ function fold(groups: ReadonlyMap<string, Group>): ReadonlyMap<string, Group> {
   for (const [, group] of ordered.slice(MAX_CAUSES)) {
     const { kind } = group.latest;
     const latest: MissShare = { key: `${kind} others`, kind, tokens: 0, title: kind === 'diverges' ? 'differs in many other places' : 'other causes' };
-    add(folded, latest.key, { ...group, latest });
+    add(folded, latest.key, { ...group, latest, shown: [] });
   }
   return folded;
 }
 
-function toCause(key: string, { latest, tokens, requests, count }: Group, missedTokens: number): GatheredCause {
+function toCause(key: string, { latest, tokens, requests, count, isOnePlace, shown }: Group, missedTokens: number): GatheredCause {
   return {
     id: key, kind: latest.kind, title: latest.title, tokens, share: missedTokens === 0 ? 0 : tokens / missedTokens,
-    requests, requestCount: count, place: latest.place,
+    requests, requestCount: count, isOnePlace, shown,
   };
 }
 

@@ -1,6 +1,7 @@
 /** Where the tokens of a client's prompt are to be had, read from its body. Pure. */
 import { asJsonObject } from '../proxy/client-request.ts';
-import type { RecordedApi } from '#shared/vocabulary.ts';
+import type { RequestInit } from '../telemetry/trace.ts';
+import type { Api } from '#shared/vocabulary.ts';
 import { mediaOf } from './prompt-tokens.ts';
 import { tokenIdsOf } from '../proxy/token-ids.ts';
 
@@ -18,10 +19,30 @@ export type PromptSource =
   | { readonly kind: 'tokens'; readonly json: Json; readonly tokens: Uint32Array; readonly media: readonly MediaItem[] }
   | { readonly kind: 'text'; readonly json: Json; readonly text: string }
   | { readonly kind: 'chat'; readonly json: Json; readonly body: Buffer; readonly hasMedia: boolean }
+  /** No route of an engine renders it. */
+  | { readonly kind: 'unrendered'; readonly json: Json; readonly reason: string }
   | { readonly kind: 'none'; readonly reason: string };
 
-export function promptSource(api: RecordedApi, body: Buffer): PromptSource {
-  if (api === 'forward') return { kind: 'none', reason: 'requests that are passed on whole are not explained: their prompt is made by the engine' };
+/** Where a request came in, as far as telemetry tells. */
+export type RequestRoute = Pick<RequestInit, 'api' | 'path'>;
+
+export const NO_PROMPT_REASON = 'requests of this route are passed on whole and have no one prompt that could be explained';
+
+/**
+ * Routes whose prompt only the engine makes: vLLM has render routes for chat and completions only, and /tokenize takes
+ * the same two (vllm/entrypoints/launchers/api_server/routers.py).
+ */
+const UNRENDERED: ReadonlySet<string> = new Set(['/v1/responses', '/v1/messages']);
+
+/** How a route's prompt is explained; undefined: not at all. */
+export function explainedApi({ api, path = '' }: RequestRoute): Api | 'unrendered' | undefined {
+  if (api !== 'forward') return api;
+  return UNRENDERED.has(path) ? 'unrendered' : undefined;
+}
+
+export function promptSource(route: RequestRoute, body: Buffer): PromptSource {
+  const api = explainedApi(route);
+  if (api === undefined) return { kind: 'none', reason: NO_PROMPT_REASON };
   const json = parse(body);
   if (json === undefined) return { kind: 'none', reason: 'the body is no JSON object' };
   const skips = cacheSkipped(json);
@@ -33,6 +54,7 @@ export function promptSource(api: RecordedApi, body: Buffer): PromptSource {
       return tokens === undefined ? { kind: 'none', reason: 'token_ids is no list of token ids' } : { kind: 'tokens', json, tokens, media: mediaOf(json['features']) };
     }
     case 'completions': return completionSource(json);
+    case 'unrendered': return { kind: 'unrendered', json, reason: `no engine renders or tokenises ${route.path ?? 'this route'}` };
   }
   return api;
 }
@@ -76,4 +98,17 @@ function parse(body: Buffer): Json | undefined {
     // The proxy parsed it before; what fails here is told as a reason.
     return undefined;
   }
+}
+
+/** The request's `cache_salt`. */
+export function saltOf(source: PromptSource): string | undefined {
+  const salt = source.kind === 'none' ? undefined : source.json['cache_salt'];
+  return typeof salt === 'string' && salt !== '' ? salt : undefined;
+}
+
+/** The session that engines note with what they store: of the body, else the header, else `vllm_xargs` (vllm, since 2026-08). */
+export function sessionOf(source: PromptSource, headers: RequestInit['headers']): string | undefined {
+  const json = source.kind === 'none' ? {} : source.json;
+  const ids = [json['session_id'], headers['x-session-id'], asJsonObject(json['vllm_xargs'])?.['session_id']];
+  return ids.find((id): id is string => typeof id === 'string' && id !== '');
 }

@@ -4,6 +4,7 @@
  *
  *   generate                token_ids of the body
  *   completions             a list of ids is taken as it is; a text is asked from /tokenize
+ *   responses, messages     nothing: no route renders them
  *   chat                    /v1/chat/completions/render (exact, and with the hashes of media), else /tokenize with the
  *                           messages and everything that the template sees; not for media, whose blocks have keys that
  *                           only render tells
@@ -12,6 +13,7 @@
  * vllm/entrypoints/serve/tokenize/serving.py).
  */
 import type { Instance } from '../fleet/instance.ts';
+import type { PromptKeys } from '../kv-index/prompt.ts';
 import { asJsonObject } from '../proxy/client-request.ts';
 import type { EngineCall } from './engine-call.ts';
 import { tokenIdsOf } from '../proxy/token-ids.ts';
@@ -19,9 +21,14 @@ import type { Json, MediaItem, PromptSource } from './prompt-source.ts';
 
 /** A prompt as engines hash it. */
 export interface PromptTokens {
+  /** From `events`: those of whole blocks only. */
   readonly tokens: Uint32Array;
-  readonly from: 'render' | 'tokenize' | 'request';
+  readonly from: 'render' | 'tokenize' | 'request' | 'events';
   readonly media: readonly MediaItem[];
+  /** Media by block, where these are known rather than the items. */
+  readonly mediaByBlock?: PromptKeys['media'];
+  /** Of the whole prompt, where that is more than `tokens`. From `events`, absent: not known. */
+  readonly length?: number;
 }
 
 export type PromptAnswer = { readonly ok: true; readonly prompt: PromptTokens } | { readonly ok: false; readonly reason: string };
@@ -43,7 +50,7 @@ const TEMPLATE_FIELDS = ['model', 'messages', 'tools', 'add_generation_prompt', 
 /** Never rejects. */
 export async function promptTokens(source: PromptSource, options: AskOptions): Promise<PromptAnswer> {
   switch (source.kind) {
-    case 'none': return { ok: false, reason: source.reason };
+    case 'none': case 'unrendered': return { ok: false, reason: source.reason };
     case 'tokens': return { ok: true, prompt: { tokens: source.tokens, from: 'request', media: source.media } };
     case 'text': {
       const { json, text } = source;
@@ -61,7 +68,7 @@ export async function promptTokens(source: PromptSource, options: AskOptions): P
 
 interface Ask extends AskOptions {
   readonly read: (answer: Json) => Uint32Array | undefined;
-  readonly from: PromptTokens['from'];
+  readonly from: 'render' | 'tokenize';
 }
 
 /**

@@ -24,6 +24,12 @@ export interface VerdictSink {
   report(verdict: Verdict, subject: VerdictSubject): void;
 }
 
+/** For conditions that are watched, and end. */
+export interface ConditionSink extends VerdictSink {
+  /** It is no more: its finding closes by itself. Nothing happens when there is none. */
+  settle(verdict: Pick<Verdict, 'code' | 'instance'>): void;
+}
+
 export interface FindingsOptions {
   /** Default 500. */
   readonly capacity?: number;
@@ -51,7 +57,7 @@ const MAX_NEXT_STEP = 600;
 
 type Kept = { -readonly [K in keyof Finding]: Finding[K] } & { evidence: FindingEvidence[] };
 
-export class Findings implements VerdictSink {
+export class Findings implements ConditionSink {
   readonly #capacity: number;
   readonly #evidence: number;
   readonly #now: () => number;
@@ -68,13 +74,14 @@ export class Findings implements VerdictSink {
   }
 
   report(verdict: Verdict, subject: VerdictSubject = {}): void {
-    const id = [verdict.code, subject.connector ?? '-', verdict.instance ?? '-'].join('/');
+    const id = idOf(verdict, subject);
     const atUnixMs = this.#now();
     const finding = this.#byId.get(id) ?? create(id, verdict, subject, atUnixMs);
     finding.count += 1;
     if (verdict.isBlocked === true) finding.blocked += 1;
     finding.lastAtUnixMs = atUnixMs;
     finding.isDismissed = false;
+    delete finding.overAtUnixMs;
     if (subject.instanceName !== undefined) finding.instanceName = subject.instanceName;
     escalate(finding, verdict);
     this.#addEvidence(finding, {
@@ -87,6 +94,14 @@ export class Findings implements VerdictSink {
     this.#byId.set(id, finding);
     this.#evict();
     this.#countIn(verdict);
+    this.#revision += 1;
+  }
+
+  settle(verdict: Pick<Verdict, 'code' | 'instance'>): void {
+    const finding = this.#byId.get(idOf(verdict, {}));
+    if (finding === undefined) return;
+    finding.isDismissed = true;
+    finding.overAtUnixMs = this.#now();
     this.#revision += 1;
   }
 
@@ -116,12 +131,14 @@ export class Findings implements VerdictSink {
     return { open, dismissed, evicted: this.#evicted, revision: this.#revision };
   }
 
-  /** Hidden until it is seen again. @throws PdscopeError `finding_not_found`. */
+  /** Hidden until it is seen again, or brought back. @throws PdscopeError `finding_not_found`. */
   dismiss(id: string): void {
-    const finding = this.#byId.get(id);
-    if (finding === undefined) throw new PdscopeError('finding_not_found', `There is no finding "${id}": it was cleared or evicted.`);
-    finding.isDismissed = true;
-    this.#revision += 1;
+    this.#setDismissed(id, true);
+  }
+
+  /** Open again; one that is open stays so. @throws PdscopeError `finding_not_found`. */
+  restore(id: string): void {
+    this.#setDismissed(id, false);
   }
 
   clear(): number {
@@ -129,6 +146,13 @@ export class Findings implements VerdictSink {
     this.#byId.clear();
     this.#revision += 1;
     return cleared;
+  }
+
+  #setDismissed(id: string, isDismissed: boolean): void {
+    const finding = this.#byId.get(id);
+    if (finding === undefined) throw new PdscopeError('finding_not_found', `There is no finding "${id}": it was cleared or evicted.`);
+    finding.isDismissed = isDismissed;
+    this.#revision += 1;
   }
 
   /** The newest first, one per request. */
@@ -159,6 +183,10 @@ export class Findings implements VerdictSink {
       this.#evicted += 1;
     }
   }
+}
+
+function idOf({ code, instance }: Pick<Verdict, 'code' | 'instance'>, { connector }: VerdictSubject): string {
+  return [code, connector ?? '-', instance ?? '-'].join('/');
 }
 
 function create(id: string, verdict: Verdict, subject: VerdictSubject, atUnixMs: number): Kept {

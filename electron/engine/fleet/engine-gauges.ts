@@ -3,7 +3,7 @@
  * rates come from two scrapes and survive counter resets. What the engine does not expose stays absent.
  * Names: vLLM `vllm/v1/metrics/loggers.py` and `.../nixl/stats.py`; the old `gpu_*` names were removed 2025-11-25.
  */
-import { MAX_RANKS, type EngineCacheTokens, type EngineGauges } from '#shared/instance.ts';
+import { MAX_RANKS, type EngineCacheTokens, type EngineGauges, type EngineKvTransfers } from '#shared/instance.ts';
 import type { MetricSample } from './prometheus-text.ts';
 
 const RUNNING = 'vllm:num_requests_running';
@@ -28,12 +28,16 @@ const CACHE_COUNTERS: readonly { readonly key: keyof EngineCacheTokens; readonly
   { key: 'localCacheHit', names: [BY_SOURCE], source: 'local_cache_hit' },
   { key: 'externalKvTransfer', names: [BY_SOURCE], source: 'external_kv_transfer' },
 ];
+/** When a rank's counters began, unix seconds; not with several API server processes (Prometheus' multiprocess mode). */
+const CREATED = 'vllm:prompt_tokens_created';
+const NIXL_BYTES = ['vllm:nixl_bytes_transferred_sum'] as const;
+const NIXL_TRANSFERS = ['vllm:nixl_bytes_transferred_count'] as const;
 const NIXL_EXPIRED = 'vllm:nixl_num_kv_expired_reqs_total';
 const NIXL_FAILED = 'vllm:nixl_num_failed_transfers_total';
 
 const WANTED: ReadonlySet<string> = new Set([
   RUNNING, WAITING, WAITING_BY_REASON, ...KV_USAGE, CACHE_CONFIG, ...PREFIX_QUERIES, ...PREFIX_HITS, ...EXTERNAL_QUERIES,
-  ...EXTERNAL_HITS, ...PROMPT_TOKENS, ...GENERATION_TOKENS, PREEMPTIONS, BY_SOURCE, NIXL_EXPIRED, NIXL_FAILED,
+  ...EXTERNAL_HITS, CREATED, ...PROMPT_TOKENS, ...GENERATION_TOKENS, PREEMPTIONS, BY_SOURCE, ...NIXL_BYTES, ...NIXL_TRANSFERS, NIXL_EXPIRED, NIXL_FAILED,
 ]);
 
 /** Whether a sample name matters here; for `parsePrometheusText`. */
@@ -51,6 +55,8 @@ interface Counters {
   readonly monotonicMs: number;
   /** Value by series, i.e. by name and labels. */
   readonly values: ReadonlyMap<string, number>;
+  /** When the counters of a rank began, by its label; empty where that is not told. */
+  readonly createdAtS: ReadonlyMap<string, number>;
 }
 
 /** Remembers the last scrape of one engine. One object per instance. */
@@ -59,11 +65,12 @@ export class GaugeReducer {
   #prefixHitRate: number | undefined;
   #externalHitRate: number | undefined;
   #cacheTokens: EngineCacheTokens | undefined;
+  #kvTransfers: EngineKvTransfers | undefined;
 
   /** Reduces one page. The first one has no rates. */
   reduce(samples: readonly MetricSample[], at: ScrapeTime): EngineGauges {
     const byName = groupByName(samples);
-    const current: Counters = { monotonicMs: at.monotonicMs, values: counterValues(byName) };
+    const current: Counters = { monotonicMs: at.monotonicMs, values: counterValues(byName), createdAtS: new Map((byName.get(CREATED) ?? []).map(({ labels, value }) => [labels['engine'] ?? '', value])) };
     const last = this.#last;
     this.#last = current;
     const increase = (names: readonly string[]): number | undefined => (last === undefined ? undefined : increaseOf(byName, names, last));
@@ -80,6 +87,8 @@ export class GaugeReducer {
       const grown = last === undefined ? undefined : increaseOf(byName, names, last, source);
       if (grown !== undefined) this.#cacheTokens = { ...this.#cacheTokens, [key]: (this.#cacheTokens?.[key] ?? 0) + grown };
     }
+    const [bytes, transfers] = [increase(NIXL_BYTES), increase(NIXL_TRANSFERS)];
+    if (bytes !== undefined && transfers !== undefined) this.#kvTransfers = { bytes: (this.#kvTransfers?.bytes ?? 0) + bytes, transfers: (this.#kvTransfers?.transfers ?? 0) + transfers };
     const bySource = {
       ...named('localCompute', sum(byName, BY_SOURCE, { source: 'local_compute' })),
       ...named('localCacheHit', sum(byName, BY_SOURCE, { source: 'local_cache_hit' })),
@@ -102,6 +111,7 @@ export class GaugeReducer {
       ...named('preemptions', sum(byName, PREEMPTIONS)),
       ...(Object.keys(bySource).length > 0 && { promptTokensBySource: bySource }),
       ...(this.#cacheTokens !== undefined && { cacheTokens: this.#cacheTokens }),
+      ...(this.#kvTransfers !== undefined && { kvTransfers: this.#kvTransfers }),
       ...named('nixlExpired', sum(byName, NIXL_EXPIRED)),
       ...named('nixlFailedTransfers', sum(byName, NIXL_FAILED)),
     };
@@ -127,7 +137,7 @@ function seriesKey(sample: MetricSample): string {
 
 function counterValues(byName: ByName): Map<string, number> {
   const values = new Map<string, number>();
-  for (const names of [PREFIX_QUERIES, PREFIX_HITS, EXTERNAL_QUERIES, EXTERNAL_HITS, PROMPT_TOKENS, GENERATION_TOKENS, [BY_SOURCE]]) {
+  for (const names of [PREFIX_QUERIES, PREFIX_HITS, EXTERNAL_QUERIES, EXTERNAL_HITS, PROMPT_TOKENS, GENERATION_TOKENS, [BY_SOURCE], NIXL_BYTES, NIXL_TRANSFERS]) {
     for (const name of names) {
       for (const sample of byName.get(name) ?? []) if (Number.isFinite(sample.value)) values.set(seriesKey(sample), sample.value);
     }
@@ -136,7 +146,8 @@ function counterValues(byName: ByName): Map<string, number> {
 }
 
 /**
- * Growth since the last scrape over all series of the first name present. A value that fell was reset: it grew from 0.
+ * Growth since the last scrape over all series of the first name present. A value that fell, or whose rank began anew since,
+ * was reset: it grew from 0.
  * @param source only series with this `source` label.
  */
 function increaseOf(byName: ByName, names: readonly string[], last: Counters, source?: string): number | undefined {
@@ -144,9 +155,12 @@ function increaseOf(byName: ByName, names: readonly string[], last: Counters, so
   for (const sample of firstPresent(byName, names)) {
     if (source !== undefined && sample.labels['source'] !== source) continue;
     const before = last.values.get(seriesKey(sample));
+    const { engine = '' } = sample.labels;
+    const [began, beganBefore] = [byName.get(CREATED)?.find(({ labels }) => (labels['engine'] ?? '') === engine)?.value, last.createdAtS.get(engine)];
     // A series seen for the first time says nothing about the time between the scrapes.
     if (before === undefined || !Number.isFinite(sample.value)) continue;
-    total = (total ?? 0) + (sample.value < before ? sample.value : sample.value - before);
+    const isReset = sample.value < before || (began !== undefined && beganBefore !== undefined && began !== beganBefore);
+    total = (total ?? 0) + (isReset ? sample.value : sample.value - before);
   }
   return total;
 }

@@ -292,6 +292,7 @@ export class Fleet implements LegScheduler, FleetRoster {
       kvEvents: spec.kvEvents,
       dpSize: spec.dpSize,
       bootstrapPort: spec.bootstrapPort,
+      kvBytesPerToken: spec.kvBytesPerToken,
       registeredBy,
       pool: { timeouts: this.#timeouts, connections: this.#connections },
       breaker: this.#breaker,

@@ -20,6 +20,8 @@ export interface Instance {
   readonly addedAtUnixMs: number;
   /** Mooncake bootstrap port, when given. */
   readonly bootstrapPort: number | undefined;
+  /** KV bytes per token, when given. */
+  readonly kvBytesPerToken: number | undefined;
   readonly registeredBy: 'moriio' | undefined;
   /** Data-parallel ranks; 1 until found out otherwise. */
   dpSize: number;

@@ -44,6 +44,7 @@ export interface ManagedInstanceInit {
   readonly kvEvents: KvEventsConfig | undefined;
   readonly dpSize: number | undefined;
   readonly bootstrapPort: number | undefined;
+  readonly kvBytesPerToken: number | undefined;
   readonly registeredBy: 'moriio' | undefined;
   readonly pool: PoolOptions;
   readonly breaker: BreakerOptions;
@@ -58,6 +59,7 @@ export class ManagedInstance implements Instance {
   kvEvents: KvEventsConfig | undefined;
   readonly addedAtUnixMs = Date.now();
   readonly bootstrapPort: number | undefined;
+  readonly kvBytesPerToken: number | undefined;
   readonly registeredBy: 'moriio' | undefined;
   dpSize: number;
   dpSizeSource: Instance['dpSizeSource'];
@@ -90,6 +92,7 @@ export class ManagedInstance implements Instance {
     this.origin = init.origin;
     this.kvEvents = init.kvEvents;
     this.bootstrapPort = init.bootstrapPort;
+    this.kvBytesPerToken = init.kvBytesPerToken;
     this.registeredBy = init.registeredBy;
     this.dpSize = init.dpSize ?? 1;
     this.dpSizeSource = init.dpSize === undefined ? 'default' : 'given';

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { MAX_RANKS, type TransferFacts } from '#shared/instance.ts';
 import { httpGet } from './http-get.ts';
+import { modelKvBytes } from './model-kv-bytes.ts';
 import type { ProbeOptions } from './probe.ts';
 
 export interface ServerFacts {
@@ -71,7 +72,8 @@ export async function readServerInfo(origin: string, options: ProbeOptions): Pro
 
 /** Reads the body of `/server_info`; undefined when it is not one. */
 export function serverFactsOf(body: unknown): ServerFacts | undefined {
-  const parsed = ConfigSchema.safeParse(configIn(body));
+  const config = configIn(body);
+  const parsed = ConfigSchema.safeParse(config);
   if (!parsed.success) return undefined;
   const { cache_config: cache, parallel_config: parallel, kv_transfer_config: transfer } = parsed.data;
   const dpSize = dpSizeOf(parallel);
@@ -84,6 +86,8 @@ export function serverFactsOf(body: unknown): ServerFacts | undefined {
   if (parallel?.tensor_parallel_size !== undefined) facts.tpSize = parallel.tensor_parallel_size;
   if (parallel?.pipeline_parallel_size !== undefined) facts.ppSize = parallel.pipeline_parallel_size;
   if (cache?.block_size !== undefined) facts.blockSize = cache.block_size;
+  const kvBytesPerToken = modelKvBytes(config);
+  if (kvBytesPerToken !== undefined) facts.kvBytesPerToken = kvBytesPerToken;
   const kvEvents = kvEventsOf(parsed.data.kv_events_config);
   if (Object.keys(facts).length === 0 && dpSize === undefined && kvEvents === undefined) return undefined;
   return { transfer: facts, ...(dpSize !== undefined && { dpSize }), ...(kvEvents !== undefined && { kvEvents }) };

@@ -49,14 +49,16 @@ export interface BatchSink {
   /** Batches are gone for good. */
   onLost(gap: GapRange): void;
   onEvent(context: BatchContext, event: KvEvent): void;
+  /** A batch came and could not be read, so that what it stored or removed is unknown. */
+  onUnreadable?(context: BatchContext): void;
   /** A message is about to be taken, readable or not: what follows until the next one came in it. */
   onMessage?(context: BatchContext, frames: readonly Uint8Array[]): void;
 }
 
 /** `left`: a duplicate, or not readable. */
 export type Applied = 'applied' | 'left' | 'held';
-/** `seen`: before, identically. `other-life`: another batch had this number. */
-export type ReplayApplied = 'applied' | 'seen' | 'other-life' | 'left';
+/** `left`: its payload is not readable. `unnumbered`: not even its sequence is. `seen`: before, identically. `other-life`: another batch had this number. */
+export type ReplayApplied = 'applied' | 'left' | 'unnumbered' | 'seen' | 'other-life';
 
 const MAX_TOPICS = 3;
 
@@ -77,8 +79,11 @@ export class BatchApplier {
   /** Events of kinds that pdscope does not know. */
   unknownEvents = 0;
   unknownFields = 0;
+  /** Of the engine's current life: the next may be another version. */
   encoding: Encoding | undefined;
   hashForm: HashForm | undefined;
+  /** Batches whose hashes came in another form than those of the batch before, or in both. */
+  hashFormChanges = 0;
   lastReceivedAtUnixMs: number | undefined;
   /** Clock and receipt of the last live batch that told its time: a replay says nothing about lag. */
   lastTsUnixMs: number | undefined;
@@ -86,9 +91,10 @@ export class BatchApplier {
   /** The rank the engine stamped last, when it stamps one. */
   lastRank: number | undefined;
 
-  /** Topics seen, the first few: more than one means that several publishers share this stream. */
+  /** Topics seen of the engine's current life, the first few: more than one means that several publishers share this stream. */
   readonly topics = new Set<string>();
 
+  #lastHashForm: HashForm | undefined;
   readonly #sink: BatchSink;
   readonly #limits: DecodeLimits | undefined;
 
@@ -128,12 +134,12 @@ export class BatchApplier {
     }
     for (const frame of frames) this.bytes += frame.length;
     this.lastReceivedAtUnixMs = receivedAtUnixMs;
-    if (seq !== undefined) {
-      if (expected !== undefined && seq > expected) {
-        this.lose({ from: expected, to: seq - 1, epoch: tracker.epoch });
-      }
-      tracker.accept(seq, tsUnixMs);
+    if (seq === undefined) {
+      this.#take(frames, result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
+      return 'unnumbered';
     }
+    if (expected !== undefined && seq > expected) this.lose({ from: expected, to: seq - 1, epoch: tracker.epoch });
+    tracker.accept(seq, tsUnixMs);
     this.replayedBatches += 1;
     this.isLastReplayed = true;
     return this.#take(frames, result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
@@ -149,6 +155,7 @@ export class BatchApplier {
   restart(reason: string, receivedAtUnixMs: number): void {
     const ended = this.tracker.epoch;
     this.tracker.begin(0);
+    this.topics.clear();
     this.#endEpoch({ ended, reason });
     this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone` }, receivedAtUnixMs);
   }
@@ -177,6 +184,7 @@ export class BatchApplier {
       const { reason, lastSeq } = verdict;
       // The new life began at 0 while this stream was watched, so whatever lies before is missed, not unseen.
       tracker.begin(0);
+      if (arrival.isReconnected) this.topics.clear();
       this.#endEpoch({ ended, reason });
       const note = `sequence went back from ${lastSeq} to ${seq} and ${reason}: the engine started anew, its blocks are gone`;
       this.#sink.onNotice({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false }, { kind: 'restart', note });
@@ -202,6 +210,8 @@ export class BatchApplier {
   }
 
   #endEpoch(change: EpochChange): void {
+    this.encoding = undefined;
+    this.hashForm = undefined;
     this.lastTsUnixMs = undefined;
     this.lastTsReceivedAtUnixMs = undefined;
     this.#sink.onEpoch(change);
@@ -211,6 +221,7 @@ export class BatchApplier {
     this.#sink.onMessage?.(context, frames);
     if (!result.ok) {
       this.badMessages += 1;
+      this.#sink.onUnreadable?.(context);
       this.#sink.onNotice(context, { kind: 'error', note: `message not readable (${result.reason}): ${result.detail}` });
       return 'left';
     }
@@ -225,6 +236,10 @@ export class BatchApplier {
     this.unknownFields += batch.unknownFields;
     this.encoding = mergeForm(this.encoding, batch.encoding);
     this.hashForm = mergeForm(this.hashForm, batch.hashForm);
+    if (batch.hashForm !== undefined) {
+      if (batch.hashForm === 'mixed' || batch.hashForm !== (this.#lastHashForm ?? batch.hashForm)) this.hashFormChanges += 1;
+      this.#lastHashForm = batch.hashForm;
+    }
     if (batch.rank !== undefined) this.lastRank = batch.rank;
     for (const event of batch.events) {
       if (event.kind === 'bad') this.badEvents += 1;

@@ -16,13 +16,14 @@
  *   messages-unreadable    as batches-lost: an unreadable batch is a lost one
  *   events-unreadable      min(0.9, 3 * bad / events), at least 0.01
  *   events-unknown         min(0.5, unknown / events), at least 0.01: they may store or remove blocks
+ *   life-uncertain         0.3   batches are missing behind a new connection, and no replay told whether the engine restarted
  *   removals-unknown       min(0.5, unknown / removed blocks), only when nothing above explains them
  *   replaying              0.05  events wait while a replay runs
  *   lagging                min(0.3, (lag - 2 s) / 60 s) beyond 2 s; clocks may disagree, so never more
  *   shared-stream          0.9   sequences of several publishers interleave
  *   other-rank             0.2   right numbers under the wrong rank
  *   blocks-untracked       min(0.9, untracked / (untracked + resident))
- *   blocks-displaced       0.3   pdscope's own store is full and forgets the oldest blocks
+ *   blocks-displaced       0.3   pdscope's own index was full and gave up blocks of this stream
  *
  * The weights are judgement, not measurement; the order of magnitude is what they are for.
  */
@@ -46,6 +47,8 @@ export interface StreamFacts {
   readonly unknownEvents: number;
   readonly removedBlocks: number;
   readonly unknownRemovals: number;
+  /** Batches were missing behind a new connection, and no replay told whether the engine started anew meanwhile. */
+  readonly isLifeUncertain: boolean;
   readonly isReplaying: boolean;
   readonly lagMs: number | undefined;
   readonly hasSeveralPublishers: boolean;
@@ -53,7 +56,7 @@ export interface StreamFacts {
   readonly residentBlocks: number;
   /** Stores left out because the stream named too many residencies. */
   readonly untrackedBlocks: number;
-  /** Blocks of all streams displaced from pdscope's full store. */
+  /** Blocks of the stream that pdscope's own index gave up for lack of room. */
   readonly displacedBlocks: number;
 }
 
@@ -107,7 +110,7 @@ function doubtsOf(facts: StreamFacts): KvDoubt[] {
   if (facts.hasSeveralPublishers) doubt('shared-stream', 0.9, 'Several publishers share this stream: their sequences cannot be told apart, and neither can their blocks.');
   if (facts.hasOtherRank) doubt('other-rank', 0.2, 'Batches say another rank than the endpoint was taken for: blocks are shown under the wrong rank.');
   if (untrackedBlocks > 0) doubt('blocks-untracked', Math.min(0.9, untrackedBlocks / (untrackedBlocks + residentBlocks)), `${many(untrackedBlocks, 'block', 'blocks')} in too many places to follow: they are missing from the numbers.`);
-  if (displacedBlocks > 0) doubt('blocks-displaced', 0.3, `pdscope's own store of blocks is full and has forgotten the oldest ${displacedBlocks} (of all streams): they are missing from the numbers.`);
+  if (displacedBlocks > 0) doubt('blocks-displaced', 0.3, `pdscope's own block index was full and gave up ${many(displacedBlocks, 'block', 'blocks')} of this stream: they are missing from the numbers (--keep-blocks sets its size).`);
   return doubts;
 }
 
@@ -124,9 +127,10 @@ function stateDoubts({ state, isKnownEmpty, applied }: StreamFacts, doubt: Doubt
   }
 }
 
-function historyDoubts({ applied, unseen, lost, waiting, badMessages }: StreamFacts, doubt: Doubt): void {
+function historyDoubts({ applied, unseen, lost, waiting, badMessages, isLifeUncertain }: StreamFacts, doubt: Doubt): void {
   if (unseen > 0) doubt('joined-late', (0.5 * unseen) / (unseen + applied), `The stream was joined late: blocks stored in the ${many(unseen, 'batch', 'batches')} before are unknown, so hits are underestimated.`);
   if (lost > 0) doubt('batches-lost', share(lost, lost + applied), `${many(lost, 'batch', 'batches')} lost: blocks stored there are unknown, and blocks removed there still count as resident.`);
+  if (isLifeUncertain) doubt('life-uncertain', 0.3, 'The connection was made anew with batches missing, and no replay told whether the engine restarted meanwhile: blocks from before may be gone.');
   if (waiting > 0) doubt('batches-waiting', share(waiting, waiting + applied), `${many(waiting, 'message', 'messages')} refused by pdscope's own full queue and not replaced yet.`);
   if (badMessages > 0) doubt('messages-unreadable', share(badMessages, badMessages + applied), `${many(badMessages, 'message', 'messages')} could not be read: what they stored or removed is unknown.`);
 }

@@ -7,17 +7,23 @@ import { Decoder } from '@msgpack/msgpack';
 import { errorMessage } from '#shared/errors.ts';
 import { describe } from './block-hashes.ts';
 import { asInteger, decodeEvent, isMap } from './decode-event.ts';
+import { readKnownBatch } from './known-batch.ts';
 import { mergeForm, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
 import { checkMsgpack, type GuardLimits } from './msgpack-guard.ts';
 
 export interface DecodeLimits extends GuardLimits {
   readonly maxPayloadBytes: number;
+  readonly maxEvents: number;
+  /** Block hashes of all events of a batch. */
+  readonly maxBlocks: number;
 }
 
 /**
- * Room for any real batch (128 K prompt tokens are about half a megabyte); vLLM's own nesting is 6 deep, with extra keys.
+ * Room for any real batch (128 K prompt tokens are about half a megabyte, and evict 8,192 blocks of 16, one event each);
+ * vLLM's own nesting is 6 deep, with extra keys. A batch is applied at once, so a message of a million tiny events would
+ * hold up everything else for a second.
  */
-export const DEFAULT_DECODE_LIMITS: DecodeLimits = { maxPayloadBytes: 16 * 1024 * 1024, maxDepth: 16, maxNodes: 4_000_000 };
+export const DEFAULT_DECODE_LIMITS: DecodeLimits = { maxPayloadBytes: 16 * 1024 * 1024, maxDepth: 16, maxNodes: 4_000_000, maxEvents: 65_536, maxBlocks: 524_288 };
 
 export type BadReason = 'frame-count' | 'sequence' | 'too-large' | 'malformed' | 'not-a-batch';
 
@@ -50,6 +56,12 @@ export function decodePayload(payload: Uint8Array, limits: DecodeLimits = DEFAUL
   if (payload.length > limits.maxPayloadBytes) {
     return { ok: false, reason: 'too-large', detail: `payload of ${payload.length} bytes, limit ${limits.maxPayloadBytes}` };
   }
+  const known = readKnownBatch(payload, limits);
+  return known === undefined ? decodeGeneric(payload, limits) : withinBlocks(known, limits);
+}
+
+/** Decodes whatever the payload is, by its values. `decodePayload` gives the same, sooner for what is well formed. */
+export function decodeGeneric(payload: Uint8Array, limits: DecodeLimits = DEFAULT_DECODE_LIMITS): PayloadResult {
   const refusal = checkMsgpack(payload, limits);
   if (refusal !== undefined) return { ok: false, reason: 'malformed', detail: `payload: ${refusal}` };
   let value: unknown;
@@ -59,14 +71,14 @@ export function decodePayload(payload: Uint8Array, limits: DecodeLimits = DEFAUL
   } catch (error) {
     return { ok: false, reason: 'malformed', detail: `payload: ${errorMessage(error)}` };
   }
-  return readBatch(value);
+  return readBatch(value, limits);
 }
 
 /** The 8-byte big-endian sequence; undefined when it has another length or is past what counting from 0 can reach. */
 export function readSequence(frame: Uint8Array): number | undefined {
   if (frame.length !== 8) return undefined;
-  const view = new DataView(frame.buffer, frame.byteOffset, 8);
-  const seq = view.getUint32(0) * 0x1_0000_0000 + view.getUint32(4);
+  let seq = 0;
+  for (let at = 0; at < 8; at += 1) seq = seq * 0x100 + (frame[at] ?? 0);
   return Number.isSafeInteger(seq) ? seq : undefined;
 }
 
@@ -78,7 +90,7 @@ export function decodeTopic(frame: Uint8Array): string {
 }
 
 /** Array `[ts, events, rank?]`; the map form was in an early head of vLLM's pull request 42892, and costs little. */
-function readBatch(value: unknown): PayloadResult {
+function readBatch(value: unknown, limits: DecodeLimits): PayloadResult {
   let ts: unknown;
   let events: unknown;
   let rank: unknown;
@@ -95,7 +107,14 @@ function readBatch(value: unknown): PayloadResult {
     return { ok: false, reason: 'not-a-batch', detail: `payload is ${describe(value)}, not a batch` };
   }
   if (!Array.isArray(events)) return { ok: false, reason: 'not-a-batch', detail: `the batch's events are ${describe(events)}` };
-  return { ok: true, batch: readEvents(events as readonly unknown[], ts, { rank, extra }) };
+  if (events.length > limits.maxEvents) return { ok: false, reason: 'too-large', detail: `${events.length} events in one batch, limit ${limits.maxEvents}` };
+  return withinBlocks(readEvents(events as readonly unknown[], ts, { rank, extra }), limits);
+}
+
+function withinBlocks(batch: KvBatch, { maxBlocks }: DecodeLimits): PayloadResult {
+  let blocks = 0;
+  for (const event of batch.events) if (event.kind === 'stored' || event.kind === 'removed') blocks += event.hashes.words.length / 2;
+  return blocks <= maxBlocks ? { ok: true, batch } : { ok: false, reason: 'too-large', detail: `${blocks} block hashes in one batch, limit ${maxBlocks}` };
 }
 
 const BATCH_FIELDS: ReadonlySet<string> = new Set(['ts', 'events', 'data_parallel_rank', 'attn_dp_rank']);

@@ -4,10 +4,10 @@
  * version. Pure, and never throws: what cannot be read becomes a `bad` event.
  *
  * Required fields must have their type. An optional field of an unexpected type is treated like an unknown field:
- * ignored and counted, because one odd field must not cost the blocks.
+ * counted and kept as text, because one odd field must not cost the blocks.
  */
 import { NO_HASHES, describe, readHashes, type BlockHashes } from './block-hashes.ts';
-import type { ExtraKey, KvEvent } from './kv-event.ts';
+import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { rawJson } from './raw-json.ts';
 
 export interface DecodedEvent {
@@ -93,37 +93,44 @@ function positional(slots: readonly unknown[], names: readonly string[]): Fields
 const STORED_FIELDS: ReadonlySet<string> = new Set([...STORED_SLOTS, 'type', 'locality', 'ownership', 'session_id', 'cache_salt']);
 const REMOVED_FIELDS: ReadonlySet<string> = new Set([...REMOVED_SLOTS, 'type', 'locality', 'ownership', 'remaining_copy_counts']);
 
-/** Reads optional fields and counts those that are not what they should be. */
+/** Reads optional fields, and keeps those that are not what they should be. */
 class Reader {
-  odd = 0;
   readonly #fields: Fields;
+  #unread: Record<string, unknown> | undefined;
+  odd = 0;
 
   constructor(fields: Fields, known: ReadonlySet<string>) {
     this.#fields = fields;
-    for (const name in fields) if (!known.has(name)) this.odd += 1;
+    for (const name in fields) if (!known.has(name)) this.#leave(name);
+  }
+
+  /** What was left, for the event. */
+  unread(): UnreadFields {
+    return this.#unread === undefined ? {} : { unread: rawJson(this.#unread) };
   }
 
   text(name: string): string | undefined {
     const value = this.#fields[name];
     if (value === null || value === undefined) return undefined;
-    if (typeof value === 'string') return intern(value);
-    this.odd += 1;
-    return undefined;
+    return typeof value === 'string' ? intern(value) : this.#leave(name);
   }
 
   integer(name: string): number | undefined {
     const value = this.#fields[name];
     if (value === null || value === undefined) return undefined;
-    const number = asInteger(value);
-    if (number === undefined) this.odd += 1;
-    return number;
+    return asInteger(value) ?? this.#leave(name);
   }
 
   list(name: string): readonly unknown[] | undefined {
     const value = this.#fields[name];
     if (value === null || value === undefined) return undefined;
-    if (Array.isArray(value)) return value;
+    return Array.isArray(value) ? (value as readonly unknown[]) : this.#leave(name);
+  }
+
+  #leave(name: string): undefined {
     this.odd += 1;
+    this.#unread ??= {};
+    this.#unread[name] = this.#fields[name];
     return undefined;
   }
 }
@@ -158,6 +165,7 @@ function stored(fields: Fields, encoding: 'array' | 'map', value: unknown): Deco
       cacheSalt: read.text('cache_salt'),
       extraKeys: read.list('extra_keys')?.map(copyExtraKey),
       isBigram: tokens.isBigram,
+      ...read.unread(),
     },
     encoding,
     unknownFields: read.odd,
@@ -178,6 +186,7 @@ function removed(fields: Fields, encoding: 'array' | 'map', value: unknown): Dec
       locality: read.text('locality'),
       ownership: read.text('ownership'),
       remainingCopies: copies?.every((count) => count !== undefined) === true ? copies : undefined,
+      ...read.unread(),
     },
     encoding,
     unknownFields: read.odd,

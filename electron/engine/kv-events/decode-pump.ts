@@ -1,7 +1,8 @@
 /**
  * The bounded queue between the sockets and the decoder. Sockets offer messages and return; the pump hands them on in
- * slices of about two milliseconds, one per turn of the event loop, each lane in its turn, so that neither a flood nor
- * one busy stream delays tokens or starves a quiet stream.
+ * slices of about half a millisecond, one per turn of the event loop, each lane in its turn, so that neither a flood nor
+ * one busy stream delays tokens or starves a quiet stream. What comes from a decode instance waits for a slice at most;
+ * a turn costs some microseconds, so shorter ones would buy little.
  *
  * The limit is shared: a lane is refused when the queue is full and the lane already has its fair share of it. So the
  * queue never holds more than twice the limit, and refused messages are counted by the lane.
@@ -28,7 +29,7 @@ export type Handle = (message: QueuedMessage) => void;
 /** Messages of one lane handled before the next lane has its turn. */
 const TURN_MESSAGES = 8;
 /** Time of one slice, ms. */
-const SLICE_MS = 2;
+const SLICE_MS = 0.5;
 
 export class DecodePump {
   readonly #limit: QueueLimit;

@@ -1,6 +1,6 @@
 /** KV events as lines of text and as JSON objects, for `pdscope events`. Text is for eyes, JSON is complete and exact. */
 import { hashCount, hashDecimal, hashHex, type BlockHashes } from './block-hashes.ts';
-import type { KvEvent, RemovedEvent, StoredEvent } from './kv-event.ts';
+import type { KvEvent, RemovedEvent, StoredEvent, UnreadFields } from './kv-event.ts';
 import type { Notice } from './kv-row.ts';
 import type { WatchRecord } from './watch.ts';
 
@@ -30,10 +30,10 @@ function describeEvent(event: KvEvent | Notice, options: TextOptions): string {
     case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return event.note;
     case 'bad': return `${event.reason}: ${event.raw}`;
     case 'unknown': return `${event.tag} ${event.raw}`;
-    case 'removed': return [blocks(event.hashes, options), ...place(event)].join(' ');
+    case 'removed': return [blocks(event.hashes, options), ...place(event), ...unread(event)].join(' ');
     case 'stored': {
       const parent = event.parent === undefined ? '<-root' : `<-${hashHex(event.parent, 0)}`;
-      return [blocks(event.hashes, options), parent, ...place(event), tokens(event, options), ...details(event)].join(' ');
+      return [blocks(event.hashes, options), parent, ...place(event), tokens(event, options), ...details(event), ...unread(event)].join(' ');
     }
     case 'cleared': break;
   }
@@ -60,6 +60,11 @@ function tokens(event: StoredEvent, { maxTokens = 8 }: TextOptions): string {
   if (event.blockSize === 0 && event.tokens.length === 0) return 'tokens not said';
   const shown = Array.from(event.tokens.subarray(0, maxTokens)).join(' ');
   return `${event.tokens.length} tokens of ${event.blockSize}${shown === '' ? '' : `: ${shown}`}${event.tokens.length > maxTokens ? '…' : ''}`;
+}
+
+/** Fields that pdscope does not know, as they came. */
+function unread(event: UnreadFields): string[] {
+  return event.unread === undefined ? [] : [`fields not known: ${event.unread}`];
 }
 
 function details(event: StoredEvent): string[] {
@@ -92,7 +97,7 @@ function eventFields(event: KvEvent | Notice): Readonly<Record<string, unknown>>
     case 'gap': case 'filled': case 'lost': case 'restart': case 'error': return { note: event.note };
     case 'bad': return { note: event.reason, raw: event.raw };
     case 'unknown': return { type: event.tag, ...hashFields(event.hashes), medium: event.medium, groupIdx: event.groupIdx, raw: event.raw };
-    case 'removed': return { ...hashFields(event.hashes), ...placeFields(event), remainingCopies: event.remainingCopies };
+    case 'removed': return { ...hashFields(event.hashes), ...placeFields(event), remainingCopies: event.remainingCopies, unread: event.unread };
     case 'stored':
       return {
         ...hashFields(event.hashes),
@@ -108,6 +113,7 @@ function eventFields(event: KvEvent | Notice): Readonly<Record<string, unknown>>
         slidingWindow: event.slidingWindow,
         sessionId: event.sessionId,
         cacheSalt: event.cacheSalt,
+        unread: event.unread,
       };
     case 'cleared': break;
   }

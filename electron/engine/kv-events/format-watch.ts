@@ -1,5 +1,5 @@
 /** The totals of a watch as text and as JSON: the line per second of `--stats`, and the summary at its end. */
-import type { WatchStats } from './watch-stats.ts';
+import type { OddCounts, WatchStats } from './watch-stats.ts';
 
 /** What happened since the line before, and the state of gaps and lag. `12:00:01 52 batches/s 208 events/s ...` */
 export function formatStatsLine(now: WatchStats, before: WatchStats | undefined, atUnixMs: number): string {
@@ -14,6 +14,7 @@ export function formatStatsLine(now: WatchStats, before: WatchStats | undefined,
     `resident ${residentText(now)}`,
     ...(now.dropped > 0 ? [`${now.dropped} dropped here`] : []),
     ...(now.bad > 0 ? [`${now.bad} bad`] : []),
+    ...(oddCount(now.odd) > 0 ? [`${oddCount(now.odd)} odd`] : []),
   ];
   return `${new Date(atUnixMs).toISOString().slice(11, 19)} ${parts.join('  ')}`;
 }
@@ -28,8 +29,9 @@ export function formatSummary(stats: WatchStats): readonly string[] {
     `stream: events as ${stats.encoding ?? '-'}, hashes as ${stats.hashForm ?? '-'}, ${stats.replayedBatches} batches by replay, ${stats.duplicates} duplicates, `
       + `${Math.max(0, stats.epochs)} ${stats.epochs === 1 ? 'epoch' : 'epochs'}, lag ${stats.lagMs === undefined ? '-' : `${stats.lagMs.toFixed(0)} ms`}, ${stats.dropped} refused by the own queue`,
     `gaps: ${stats.gaps} found, ${stats.gapsFilled} filled; batches: ${stats.missed} missed, ${stats.missedFilled} filled, ${stats.missedLost} lost`,
-    `cache: ${residentText(stats)} blocks resident; ${hitText(stats)}`,
-    `${stats.batches} batches, ${stats.events} events in ${stats.seconds.toFixed(1)} s (${rate}/s), ${stats.gaps} gaps, ${stats.missedLost} batches missed, ${stats.bad} bad`,
+    `odd input: ${oddText(stats.odd)}`,
+    `cache: ${stats.batches === 0 && !stats.isResidentExact ? 'not known, no batch was received' : `${residentText(stats)} blocks resident; ${hitText(stats)}`}`,
+    `${stats.batches} batches, ${stats.events} events in ${stats.seconds.toFixed(1)} s (${rate}/s), ${stats.gaps} ${stats.gaps === 1 ? 'gap' : 'gaps'}, ${stats.missedLost} batches lost, ${stats.bad} bad`,
   ];
 }
 
@@ -39,15 +41,32 @@ export function summaryJson(stats: WatchStats): Readonly<Record<string, unknown>
   return { kind: 'summary', ...stats, ...(hitShare !== undefined && { hitShareEstimate: hitShare }) };
 }
 
-/** Share of announced blocks that were resident already. Undefined where the engine did not announce any reuse. */
-function hitShareOf({ reusedBlocks, blocksStored }: WatchStats): number | undefined {
-  return reusedBlocks === 0 ? undefined : reusedBlocks / blocksStored;
+/** Least share of the blocks that requests went through, as far as stores tell, that was in the cache. Undefined when nothing shows a hit. */
+function hitShareOf({ reusedBlocks, branchedBlocks, blocksStored }: WatchStats): number | undefined {
+  const hits = reusedBlocks + branchedBlocks;
+  return hits === 0 ? undefined : hits / (blocksStored + branchedBlocks);
 }
 
 function hitText(stats: WatchStats): string {
   const share = hitShareOf(stats);
-  if (share === undefined) return 'hits unknown: the engine announces reused blocks only for requests with kv_cache_report_mode "full"';
-  return `at least ${(100 * share).toFixed(1)} % of announced blocks were hits (${stats.reusedBlocks} announced again)`;
+  if (share === undefined) return 'no hit seen: engines announce them only for requests with kv_cache_report_mode "full", and no known prefix was branched from';
+  return `hits at least ${(100 * share).toFixed(1)} % of ${stats.blocksStored + stats.branchedBlocks} blocks (${stats.reusedBlocks} announced again, ${stats.branchedBlocks} before branches of known prefixes)`;
+}
+
+/** What was read and is out of place. Copies of blocks are normal, and not among it. */
+function oddCount({ unknownEvents, unknownFields, unknownRemovals, unknownParents, hashFormChanges }: OddCounts): number {
+  return unknownEvents + unknownFields + unknownRemovals + unknownParents + hashFormChanges;
+}
+
+/** Each kind that occurred: counted, and shown as it came where it had a line. */
+function oddText(odd: OddCounts): string {
+  const kinds: readonly (readonly [number, string, string])[] = [
+    [odd.badMessages, 'message', 'not readable'], [odd.badEvents, 'event', 'not readable'], [odd.unknownEvents, 'event', 'of unknown kind'], [odd.unknownFields, 'field', 'unknown'],
+    [odd.unknownRemovals, 'removal', 'of blocks not held'], [odd.unknownParents, 'store', 'after a block not held'], [odd.duplicateStores, 'block', 'stored while held already'],
+    [odd.hashFormChanges, 'change', 'of the form of hashes'],
+  ];
+  const found = kinds.filter(([count]) => count > 0).map(([count, noun, what]) => `${count} ${noun}${count === 1 ? '' : 's'} ${what}`);
+  return found.length === 0 ? 'none' : found.join(', ');
 }
 
 function residentText({ residentBlocks, isResidentExact }: WatchStats): string {

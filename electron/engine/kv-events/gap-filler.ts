@@ -14,13 +14,14 @@
  * Live batches never wait without bound: silence of `timeoutMs` or `maxFillMs` in all ends it. What was not filled is
  * lost, counted, and said; and the next question waits for a back-off that doubles while the socket stays silent.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { KvReplayView } from '#shared/kv.ts';
 import { batchRange, type BatchApplier } from './batch-applier.ts';
 import { readSequence } from './decode-batch.ts';
 import type { PumpLane } from './decode-pump.ts';
 import type { IntakeTurn } from './intake-turn.ts';
 import type { Notice } from './kv-row.ts';
-import { requestReplay, type ReplayLayout, type ReplayOutcome, type ReplayRequest } from './replay-client.ts';
+import { badRepliesText, requestReplay, type ReplayLayout, type ReplayOutcome, type ReplayRequest } from './replay-client.ts';
 import type { GapRange } from './stream-tracker.ts';
 
 export interface GapFillerOptions {
@@ -81,9 +82,12 @@ export class GapFiller {
   /** The gap being filled, and how many of its batches came. */
   #gap: GapRange | undefined;
   #filledInGap = 0;
+  #gapShownBy = 0;
   /** Batches of this epoch that a replay brought, and no batch received live has confirmed to be this engine's. */
   #unconfirmed = 0;
   #isAnchorLive = false;
+  /** Replies to the question being asked that look like batches, and whose number cannot be read. */
+  #unnumbered = 0;
   #failures = 0;
   #isSilent = false;
   #reason: string | undefined;
@@ -150,10 +154,11 @@ export class GapFiller {
     this.#start();
   }
 
-  /** Takes a gap in the live batches, and holds the lane; false while asking is no use. */
-  takes(gap: GapRange): boolean {
+  /** Takes a gap that the live message `shownBy` showed, and holds the lane; false while asking is no use. */
+  takes(gap: GapRange, shownBy: number): boolean {
     if (this.#closing.signal.aborted || this.#running !== undefined || performance.now() < this.#retryAtMs) return false;
     this.#gap = gap;
+    this.#gapShownBy = shownBy;
     this.#filledInGap = 0;
     this.#start();
     return true;
@@ -232,6 +237,7 @@ export class GapFiller {
     const question = new AbortController();
     this.#question = question;
     this.#asked += 1;
+    this.#unnumbered = 0;
     let isOther = false;
     let isFirst = true;
     const timer = setTimeout(() => question.abort(), Math.max(0, untilMs - performance.now()));
@@ -257,7 +263,7 @@ export class GapFiller {
       return { kind: 'again' };
     }
     const { messages } = outcome;
-    if (outcome.status === 'aborted') return { kind: 'failed', messages, reason: `${endpoint} had not answered to the end after ${this.#limits.maxFillMs / 1000} s` };
+    if (outcome.status === 'aborted') return { kind: 'failed', messages, reason: `${endpoint} had not answered to the end after ${this.#limits.maxFillMs / 1000} s${badRepliesText(outcome.badReplies)}` };
     const isGone = anchor !== undefined && outcome.status === 'complete' && messages === 0;
     if (anchor !== undefined && (isOther || isGone)) {
       const broken = brokeAfter();
@@ -269,6 +275,9 @@ export class GapFiller {
       this.#unconfirmed = 0;
       this.#staleUpTo = broken;
       return { kind: 'restarted' };
+    }
+    if (outcome.status === 'complete' && this.#unnumbered > 0) {
+      return { kind: 'failed', messages, reason: `${endpoint} answered with ${this.#unnumbered} ${this.#unnumbered === 1 ? 'batch whose number' : 'batches whose numbers'} cannot be read` };
     }
     if (outcome.status !== 'complete') return { kind: 'failed', messages, reason: outcome.reason ?? `${endpoint} did not answer` };
     // Nothing was sent yet, so whatever comes is seen from the start.
@@ -291,6 +300,10 @@ export class GapFiller {
     if (tracker.expected === undefined && from !== undefined) tracker.begin(from);
     const applied = applier.applyReplayed(frames, Date.now());
     if (applied === 'other-life') return false;
+    if (applied === 'unnumbered') {
+      this.#unnumbered += 1;
+      return true;
+    }
     const { lastSeq = -1, epoch } = tracker;
     if (applied === 'seen') {
       if (this.#isAnchorLive) this.#unconfirmed = 0;
@@ -336,13 +349,16 @@ export class GapFiller {
     const { applier } = this.#options;
     const { tracker } = applier;
     const count = gap.to - gap.from + 1;
-    const filled = this.#filledInGap;
-    if (tracker.epoch === gap.epoch && (tracker.expected ?? 0) <= gap.to) applier.lose({ ...gap, from: Math.max(gap.from, tracker.expected ?? 0) });
+    const isOpen = tracker.epoch === gap.epoch && (tracker.expected ?? 0) <= gap.to;
+    // Shown by a batch of a life that is over, it is none in the current one.
+    const isVoid = isOpen && this.isStale(this.#gapShownBy);
+    const filled = isVoid ? 0 : this.#filledInGap;
+    if (isOpen && !isVoid) applier.lose({ ...gap, from: Math.max(gap.from, tracker.expected ?? 0) });
     tracker.settle(filled, count - filled);
     if (filled > 0) this.#say('filled', filled === count ? `${batchRange(gap, 'came', 'came')} by replay` : `${filled} of ${count} missing batches (${gap.from} to ${gap.to}) came by replay`);
     if (filled === count) return;
     const what = filled === 0 ? batchRange(gap, 'is', 'are') : `${count - filled} of ${count} missing batches (${gap.from} to ${gap.to}) are`;
-    const why = reason ?? (tracker.epoch === gap.epoch ? 'the engine no longer keeps them' : 'the engine that had them is gone');
+    const why = reason ?? (tracker.epoch === gap.epoch && !isVoid ? 'the engine no longer keeps them' : 'the engine that had them is gone');
     this.#say('lost', `${what} lost: ${why}`);
   }
 
@@ -370,18 +386,6 @@ export class GapFiller {
 }
 
 /** Resolves after `ms`, or at once when aborted. */
-function delay(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (ms <= 0 || signal.aborted) {
-      resolve();
-      return;
-    }
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
+async function delay(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms > 0) await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

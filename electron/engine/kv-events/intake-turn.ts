@@ -8,8 +8,8 @@ export class IntakeTurn {
   #startedAtMs: number | undefined;
   #next: Promise<void> | undefined;
 
-  /** `allowanceMs`: receiving time per turn, default 1 ms. */
-  constructor(allowanceMs = 1) {
+  /** `allowanceMs`: receiving time per turn, default 0.25 ms: half of what decoding gets. */
+  constructor(allowanceMs = 0.25) {
     this.#allowanceMs = allowanceMs;
   }
 

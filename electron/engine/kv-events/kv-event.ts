@@ -8,6 +8,12 @@ import type { BlockHashes } from './block-hashes.ts';
 /** One part of a block's extra key: LoRA name, `[multimodal id, offset]`, cache salt, or a digest of prompt embeddings. */
 export type ExtraKey = string | number | bigint | boolean | null | Uint8Array | readonly ExtraKey[];
 
+/** Of events with fields that pdscope does not know, or of an unexpected type; others do not have it. */
+export interface UnreadFields {
+  /** JSON text of those fields, bytes as hex, cut to 400 characters. */
+  readonly unread?: string;
+}
+
 /** Where blocks live, besides the stream: part of the key of residency (vLLM's fields of the same names). */
 export interface ResidencyFields {
   /** As sent; compare upper-cased. Absent before 2025-09 and from connectors that do not say: the GPU. */
@@ -17,7 +23,7 @@ export interface ResidencyFields {
   readonly ownership: string | undefined;
 }
 
-export interface StoredEvent extends ResidencyFields {
+export interface StoredEvent extends ResidencyFields, UnreadFields {
   readonly kind: 'stored';
   readonly hashes: BlockHashes;
   /** One hash; absent when the first block starts at token 0. */
@@ -39,7 +45,7 @@ export interface StoredEvent extends ResidencyFields {
   readonly isBigram: boolean;
 }
 
-export interface RemovedEvent extends ResidencyFields {
+export interface RemovedEvent extends ResidencyFields, UnreadFields {
   readonly kind: 'removed';
   readonly hashes: BlockHashes;
   /** Copies left of each hash, where the engine says so (vLLM pull request 48933). */

@@ -1,19 +1,18 @@
 /**
  * KV-cache events of the whole fleet: one stream per data-parallel rank of each attached instance, one history, one
- * store of resident blocks, one queue. Sockets only copy; decoding runs in slices of the event loop (decode-pump.ts).
+ * queue. Sockets only copy; decoding runs in slices of the event loop (decode-pump.ts).
  *
- * Gaps are filled from the engine's replay socket where one is configured (gap-filler.ts). The index by content and cache
- * analytics are left to what builds on this, as an observer (kv-observer.ts).
+ * Gaps are filled from the engine's replay socket where one is configured (gap-filler.ts). Blocks are kept by whoever
+ * observes (kv-observer.ts): the index, which counts them for the streams (block-books.ts).
  */
 import type { RawFrames } from '#shared/cache.ts';
-import { errorMessage, PdscopeError } from '#shared/errors.ts';
+import { errorMessage } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
 import type { KvConfidence, KvRow, KvStreamView } from '#shared/kv.ts';
-import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import { silentLogger, type Logger } from '../log.ts';
 import type { RowLog } from '../row-log.ts';
-import { BlockStore } from './block-store.ts';
+import type { BlockBooks } from './block-books.ts';
 import { instanceConfidence } from './confidence.ts';
 import { DecodePump, type QueueLimit } from './decode-pump.ts';
 import { rankEndpoint } from './endpoints.ts';
@@ -23,20 +22,20 @@ import type { KvObserver } from './kv-observer.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import { KvStream } from './kv-stream.ts';
 import { rawFrames } from './raw-frames.ts';
-import { queryResident } from './resident-query.ts';
 import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
 
 export interface KvEventsOptions {
+  /** Who counts the blocks of the streams, as `observer` hears of them. */
+  readonly books: BlockBooks;
   /** Rows kept. Default 50,000. */
   readonly capacity?: number;
   /** Memory of the kept rows, bytes for rows, about. Default 64 MiB. */
   readonly rowBytes?: number;
-  /** Resident blocks tracked over all streams; the oldest go first. Default 1,000,000. */
-  readonly residentCapacity?: number;
-  /** Bytes of token ids kept for resident blocks; beyond it blocks have none. Default 128 MiB. */
-  readonly residentTokenBytes?: number;
-  /** Messages waiting to be decoded, over all streams. Default 20,000 messages, 64 MiB. */
+  /**
+   * Messages waiting to be decoded, over all streams. Default 8,000 messages, 32 MiB: what waits is old to the garbage
+   * collector, so a longer queue makes its pauses longer, and only puts off what a flood loses.
+   */
   readonly queueLimit?: QueueLimit;
   /** Raw frames of recent messages. Default 16 MiB. */
   readonly frames?: FrameRingOptions;
@@ -63,18 +62,17 @@ export class KvEvents {
   readonly #logger: Logger;
   readonly #rows: KvRowLog;
   readonly #frames: FrameRing;
-  readonly #store: BlockStore;
   readonly #pump: DecodePump;
   readonly #intake = new IntakeTurn();
   /** Replays of all streams together take about as long a turn as live decoding. */
-  readonly #replayTurn = new IntakeTurn(2);
+  readonly #replayTurn = new IntakeTurn(0.5);
   readonly #bindings = new SharedBindings();
   readonly #streams = new Map<InstanceId, { readonly instance: AttachedInstance; readonly config: KvEventsConfig; readonly streams: KvStream[] }>();
   readonly #closing = new Set<Promise<void>>();
   /** Dropped messages of streams that are gone. */
   #droppedBefore = 0;
 
-  constructor(options: KvEventsOptions = {}) {
+  constructor(options: KvEventsOptions) {
     this.#options = options;
     this.#logger = options.logger ?? silentLogger;
     this.#rows = new KvRowLog({
@@ -84,8 +82,7 @@ export class KvEvents {
     });
     this.log = this.#rows;
     this.#frames = new FrameRing(options.frames);
-    this.#store = new BlockStore({ capacity: options.residentCapacity ?? 1_000_000, tokenBytes: options.residentTokenBytes ?? 128 * MIB });
-    this.#pump = new DecodePump(options.queueLimit ?? { messages: 20_000, bytes: 64 * MIB });
+    this.#pump = new DecodePump(options.queueLimit ?? { messages: 8000, bytes: 32 * MIB });
   }
 
   /**
@@ -124,7 +121,7 @@ export class KvEvents {
 
   #create(instance: AttachedInstance, { mode, topic, replayEndpoint }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
     const id = streamId(instance.id, rank);
-    const { observer, replayTimeoutMs } = this.#options;
+    const { books, observer, replayTimeoutMs } = this.#options;
     return new KvStream({
       identity: { id, instance: instance.id, instanceName: instance.name, rank },
       endpoint,
@@ -138,14 +135,15 @@ export class KvEvents {
       replayTurn: this.#replayTurn,
       log: this.#rows,
       frames: this.#frames,
-      store: this.#store,
+      books,
       ...(observer !== undefined && { observer }),
+      siblings: () => this.#streams.get(instance.id)?.streams ?? [],
       onGap: (gap) => this.#options.onGap?.(id, gap),
       onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),
     });
   }
 
-  /** Closes the streams of an instance and forgets its blocks; its rows stay. Nothing happens when it has none. */
+  /** Closes the streams of an instance; its rows stay. Nothing happens when it has none. */
   detach(id: InstanceId): void {
     const attached = this.#streams.get(id);
     if (attached === undefined) return;
@@ -170,18 +168,6 @@ export class KvEvents {
   confidenceOf(id: InstanceId): KvConfidence {
     const streams = this.#streams.get(id)?.streams ?? [];
     return instanceConfidence(streams.map((stream) => ({ rank: stream.identity.rank, ...stream.confidence() })));
-  }
-
-  /**
-   * Resident blocks, newest first.
-   * @throws PdscopeError `kv_stream_unknown` when the named stream is not attached.
-   */
-  blocks(input: ParsedOperationInput<'kv.blocks'>): ResidentPage {
-    const streams = this.#all();
-    if (input.stream !== undefined && !streams.some((stream) => stream.identity.id === input.stream)) {
-      throw new PdscopeError('kv_stream_unknown', `No KV event stream ${input.stream} is attached; it may have been removed.`);
-    }
-    return queryResident(streams, this.#store, input);
   }
 
   /**

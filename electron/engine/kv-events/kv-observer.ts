@@ -15,7 +15,7 @@ export interface KvObserver {
   onEvent?(stream: StreamIdentity, context: BatchContext, event: KvEvent): void;
   /** All events of `change.ended` and before are void: the engine started anew, and its blocks are stale. */
   onEpoch?(stream: StreamIdentity, change: EpochChange): void;
-  /** Batches that will never come: stores and removals in them are unknown from here on. */
+  /** Batches that will never come, or that came and cannot be read: stores and removals in them are unknown from here on. */
   onLost?(stream: StreamIdentity, gap: GapRange): void;
   /** The stream is detached; its blocks are no longer followed. */
   onClose?(stream: StreamIdentity): void;

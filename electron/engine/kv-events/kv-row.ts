@@ -6,7 +6,7 @@
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { BlockHashHex, KvRow } from '#shared/kv.ts';
 import { keyHex } from './block-hashes.ts';
-import type { ExtraKey, KvEvent } from './kv-event.ts';
+import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { RAW_JSON_CHARS, rawJson } from './raw-json.ts';
 import type { RowShape } from './row-shape.ts';
 
@@ -120,8 +120,8 @@ export function toRow(packed: PackedRow): KvRow {
 function addExtras(row: RowDraft, extras: RowExtras): void {
   if (extras.sessionId !== undefined) row.sessionId = extras.sessionId;
   if (extras.extraKeys !== undefined) row.extraKeys = extras.extraKeys;
-  if (extras.cacheSalt !== undefined) row.note = `cache_salt ${JSON.stringify(extras.cacheSalt)}`;
-  if (extras.note !== undefined) row.note = extras.note;
+  if (extras.cacheSalt !== undefined) row.note = joined(`cache_salt ${JSON.stringify(extras.cacheSalt)}`, extras.note);
+  else if (extras.note !== undefined) row.note = extras.note;
 }
 
 function hexOf(words: Uint32Array, count: number, digests: readonly (string | undefined)[] | undefined): BlockHashHex[] {
@@ -142,14 +142,16 @@ export function extrasOf(event: RowEvent): RowExtras | undefined {
       const parentDigest = parent?.digests?.[0];
       const { digests } = event.hashes;
       const extraKeys = event.extraKeys?.some((keys) => keys !== null) === true ? keysText(event.extraKeys) : undefined;
-      if (extraKeys === undefined && digests === undefined && parentDigest === undefined && sessionId === undefined && cacheSalt === undefined) return undefined;
-      return { digests: shownDigests(digests), parentDigest, sessionId, cacheSalt, extraKeys, note: undefined };
+      const note = unreadText(event);
+      if (extraKeys === undefined && digests === undefined && parentDigest === undefined && sessionId === undefined && cacheSalt === undefined && note === undefined) return undefined;
+      return { digests: shownDigests(digests), parentDigest, sessionId, cacheSalt, extraKeys, note };
     }
     case 'removed': {
       const { remainingCopies } = event;
       const { digests } = event.hashes;
-      if (digests === undefined && remainingCopies === undefined) return undefined;
-      const note = remainingCopies === undefined ? undefined : `copies left: ${remainingCopies.slice(0, MAX_ROW_HASHES).join(', ')}`;
+      const unread = unreadText(event);
+      if (digests === undefined && remainingCopies === undefined && unread === undefined) return undefined;
+      const note = remainingCopies === undefined ? unread : joined(`copies left: ${remainingCopies.slice(0, MAX_ROW_HASHES).join(', ')}`, unread);
       return { ...NO_EXTRAS, digests: shownDigests(digests), note };
     }
     case 'unknown': return { ...NO_EXTRAS, digests: shownDigests(event.hashes.digests), note: copyText(`${event.tag}: ${event.raw}`) };
@@ -158,6 +160,14 @@ export function extrasOf(event: RowEvent): RowExtras | undefined {
     case 'cleared': break;
   }
   return undefined;
+}
+
+function unreadText({ unread }: UnreadFields): string | undefined {
+  return unread === undefined ? undefined : copyText(`fields not known: ${unread}`);
+}
+
+function joined(first: string, second: string | undefined): string {
+  return second === undefined ? first : `${first}; ${second}`;
 }
 
 /** Memory that extras take, at most, bytes. */

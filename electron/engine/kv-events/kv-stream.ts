@@ -1,10 +1,10 @@
 /**
  * One KV-event stream: a receiver of one data-parallel rank of an instance, and its state as views show it. Owns no
- * history: rows and blocks go to what all streams share.
+ * history: rows go to the log that all streams share, events to an observer, and blocks are counted by who keeps them.
  */
 import type { KvConfidence, KvCoverage, KvStreamState, KvStreamView } from '#shared/kv.ts';
 import type { BatchContext, BatchSink } from './batch-applier.ts';
-import type { BlockStore } from './block-store.ts';
+import type { BlockBooks, StreamBooks } from './block-books.ts';
 import { streamConfidence } from './confidence.ts';
 import type { SocketMode } from './endpoints.ts';
 import type { FrameRing } from './frame-ring.ts';
@@ -13,13 +13,12 @@ import type { KvObserver } from './kv-observer.ts';
 import type { KvRowLog } from './kv-row-log.ts';
 import type { RowSource, StreamIdentity } from './kv-row.ts';
 import { RateWindow } from './rate-window.ts';
-import { ResidentTable } from './resident-table.ts';
 import type { SharedBindings } from './shared-bindings.ts';
-import { StreamReceiver, type SharedIntake } from './stream-receiver.ts';
+import { StreamReceiver, type SharedIntake, type StreamReceiverOptions } from './stream-receiver.ts';
 import type { GapRange } from './stream-tracker.ts';
 import type { SocketPhase, SubSocketOptions } from './sub-socket.ts';
 
-export interface KvStreamOptions extends SharedIntake {
+export interface KvStreamOptions extends SharedIntake, Pick<StreamReceiverOptions, 'subscribe' | 'request' | 'replayLimits'> {
   readonly identity: StreamIdentity;
   readonly endpoint: string;
   readonly mode: SocketMode;
@@ -28,11 +27,13 @@ export interface KvStreamOptions extends SharedIntake {
   readonly replay?: string | { readonly problem: string };
   readonly replayTimeoutMs?: number;
   /** For endpoints that we bind: shared with the other streams there. */
-  readonly bindings: SharedBindings;
+  readonly bindings: Pick<SharedBindings, 'subscribe' | 'unclaimed'>;
   readonly log: KvRowLog;
   readonly frames: FrameRing;
-  readonly store: BlockStore;
+  readonly books: BlockBooks;
   readonly observer?: KvObserver;
+  /** Streams of all ranks of the instance, this one among them. Default: only this one. */
+  readonly siblings?: () => readonly KvStream[];
   readonly onGap: (gap: GapRange) => void;
   readonly onPhase: (phase: SocketPhase, reason: string | undefined) => void;
 }
@@ -48,13 +49,15 @@ interface Mark {
   readonly removedBlocks: number;
   readonly unknownRemovals: number;
   readonly untracked: number;
+  readonly displaced: number;
+  readonly uncertainLives: number;
 }
 
-const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0 };
+const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0, displaced: 0, uncertainLives: 0 };
+const NO_BOOKS: StreamBooks = { unknownRemovals: 0, duplicateStores: 0, unknownParents: 0, untracked: 0, displaced: 0, counts: () => [] };
 
 export class KvStream {
   readonly identity: StreamIdentity;
-  readonly resident: ResidentTable;
 
   readonly #options: KvStreamOptions;
   readonly #receiver: StreamReceiver;
@@ -75,7 +78,6 @@ export class KvStream {
     const { replay } = options;
     this.#options = options;
     this.identity = options.identity;
-    this.resident = new ResidentTable(options.store);
     this.#receiver = new StreamReceiver({
       ...options,
       ...(typeof replay === 'string' && { replayEndpoint: replay }),
@@ -98,10 +100,9 @@ export class KvStream {
     this.#receiver.open();
   }
 
-  /** Stops receiving, drops what is queued, forgets the blocks. */
+  /** Stops receiving and drops what is queued. */
   async close(): Promise<void> {
     const closed = this.#receiver.close();
-    this.resident.reset();
     this.#options.observer?.onClose?.(this.identity);
     await closed;
   }
@@ -114,13 +115,12 @@ export class KvStream {
   confidence(): KvConfidence {
     const { applier, filler, lane } = this.#receiver;
     const { tracker } = applier;
-    const resident = this.resident.counts();
+    const resident = this.#books.counts();
     // A prefix-cache reset says nothing about other tiers, whose blocks may be of before it.
     const isGpuOnly = resident.every(({ medium, blocks }) => medium === 'GPU' || blocks === 0);
     const clearMark = isGpuOnly ? this.#clearMark : undefined;
     const mark = clearMark ?? this.#epochMark;
     const now = this.#mark();
-    const { store } = this.#options;
     return streamConfidence({
       state: this.#state(),
       applied: now.batches - mark.batches,
@@ -134,19 +134,21 @@ export class KvStream {
       unknownEvents: now.unknownEvents - mark.unknownEvents,
       removedBlocks: now.removedBlocks - mark.removedBlocks,
       unknownRemovals: now.unknownRemovals - mark.unknownRemovals,
+      isLifeUncertain: now.uncertainLives > mark.uncertainLives,
       isReplaying: filler?.isAsking === true,
       lagMs: this.#lagMs(),
-      hasSeveralPublishers: applier.topics.size > 1,
-      hasOtherRank: applier.lastRank !== undefined && applier.lastRank !== this.identity.rank,
+      hasSeveralPublishers: applier.topics.size > 1 || this.#receiver.hasRivals,
+      hasOtherRank: this.#rankOffset !== undefined && this.#rankOffset !== 0 && !this.#isLaterNode,
       residentBlocks: resident.reduce((sum, { blocks }) => sum + blocks, 0),
       untrackedBlocks: now.untracked - mark.untracked,
-      displacedBlocks: store.size >= store.capacity ? store.evicted : 0,
+      displacedBlocks: now.displaced - mark.displaced,
     });
   }
 
   view(): KvStreamView {
     const { applier, lane } = this.#receiver;
     const { tracker, lastReceivedAtUnixMs } = applier;
+    const books = this.#books;
     const reason = this.#stateReason();
     const lagMs = this.#lagMs();
     const { replay } = this.#options;
@@ -179,7 +181,10 @@ export class KvStream {
       badEvents: applier.badEvents,
       unknownEvents: applier.unknownEvents,
       unknownFields: applier.unknownFields,
-      unknownRemovals: this.resident.unknownRemovals,
+      unknownRemovals: books.unknownRemovals,
+      duplicateStores: books.duplicateStores,
+      unknownParents: books.unknownParents,
+      hashFormChanges: applier.hashFormChanges,
       droppedMessages: lane.dropped,
       sawStart: tracker.sawStart,
       replay: this.#receiver.filler?.view() ?? {
@@ -191,8 +196,29 @@ export class KvStream {
       },
       coverage: this.#coverage(),
       ...this.confidence(),
-      resident: this.resident.counts(),
+      resident: books.counts(),
     };
+  }
+
+  /** What its batches say, less the rank that it was taken for. */
+  get #rankOffset(): number | undefined {
+    const { lastRank } = this.#receiver.applier;
+    return lastRank === undefined ? undefined : lastRank - this.identity.rank;
+  }
+
+  /**
+   * Whether the instance is another node than the first of its deployment, whose ranks, and ports, count on (vLLM stamps the
+   * global data-parallel index): all of its streams are there, and say ranks by the same amount higher. A base port that is
+   * off by one looks alike but for the last stream, which finds nobody.
+   */
+  get #isLaterNode(): boolean {
+    const siblings = this.#options.siblings?.() ?? [];
+    const offset = this.#rankOffset ?? 0;
+    return offset > 0 && siblings.length > 1 && siblings.every((stream) => stream.#rankOffset === offset || (stream.#rankOffset === undefined && stream.#state() === 'silent'));
+  }
+
+  get #books(): StreamBooks {
+    return this.#options.books.stream(this.identity.id) ?? NO_BOOKS;
   }
 
   #state(): KvStreamState {
@@ -212,13 +238,20 @@ export class KvStream {
       const names = Array.from(topics, (topic) => JSON.stringify(topic)).join(', ');
       return `several publishers share this stream (topics ${names}); give each instance its own endpoint or topic`;
     }
+    if (this.#receiver.hasRivals) {
+      return 'its sequence goes back again and again on one connection: several publishers seem to share this stream; give each instance its own endpoint or topic';
+    }
     const { mode, endpoint, topic, bindings } = this.#options;
     const unclaimed = mode === 'bind' && this.#receiver.applier.batches === 0 ? bindings.unclaimed(endpoint) : [];
     if (unclaimed.length > 0) {
       return `nothing arrives under topic ${JSON.stringify(topic)}, but under ${unclaimed.map((other) => JSON.stringify(other)).join(', ')}, which no instance takes`;
     }
+    if (mode === 'connect' && topic !== '' && this.#state() === 'silent') {
+      return `nothing has arrived under topic ${JSON.stringify(topic)} yet: an idle engine, or one that publishes under another topic`;
+    }
     // Wrong port offsets between ranks are a common mistake, and otherwise invisible.
     if (lastRank === undefined || lastRank === this.identity.rank) return undefined;
+    if (this.#isLaterNode) return `its batches say rank ${lastRank}: the ranks of this instance count from ${lastRank - this.identity.rank}`;
     return `its batches say rank ${lastRank}, but the endpoint was taken for rank ${this.identity.rank}`;
   }
 
@@ -239,8 +272,8 @@ export class KvStream {
 
   #mark(): Mark {
     const { batches, events, badMessages, badEvents, unknownEvents } = this.#receiver.applier;
-    const { unknownRemovals, untracked } = this.resident;
-    return { batches, events, badMessages, badEvents, unknownEvents, unknownRemovals, untracked, lost: this.#lost, removedBlocks: this.#removedBlocks };
+    const { unknownRemovals, untracked, displaced } = this.#books;
+    return { batches, events, badMessages, badEvents, unknownEvents, unknownRemovals, untracked, displaced, uncertainLives: this.#receiver.uncertainLives, lost: this.#lost, removedBlocks: this.#removedBlocks };
   }
 
   #onPhase(reason: string | undefined): void {
@@ -256,15 +289,17 @@ export class KvStream {
     const { identity } = this;
     return {
       onEpoch: (change) => {
-        this.resident.reset();
+        observer?.onEpoch?.(identity, change);
         this.#epochMark = this.#mark();
         this.#clearMark = undefined;
-        observer?.onEpoch?.(identity, change);
       },
       onGap: (gap) => this.#options.onGap(gap),
       onLost: (gap) => {
         if (gap.epoch === this.#receiver.applier.tracker.epoch) this.#lost += gap.to - gap.from + 1;
         observer?.onLost?.(identity, gap);
+      },
+      onUnreadable: ({ epoch, seq }) => {
+        if (seq !== undefined) observer?.onLost?.(identity, { from: seq, to: seq, epoch });
       },
       onNotice: (context, notice) => log.append(rowSource(identity, context), notice),
       onEvent: (context, event) => this.#onEvent(context, event),
@@ -279,10 +314,9 @@ export class KvStream {
       this.#source = rowSource(this.identity, context);
     }
     log.append(this.#source, event);
-    this.resident.apply(event, context.tsUnixMs ?? context.receivedAtUnixMs);
+    observer?.onEvent?.(this.identity, context, event);
     if (event.kind === 'removed') this.#removedBlocks += event.hashes.words.length / 2;
     else if (event.kind === 'cleared') this.#clearMark = this.#mark();
-    observer?.onEvent?.(this.identity, context, event);
   }
 }
 

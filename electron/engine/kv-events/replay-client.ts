@@ -107,7 +107,7 @@ export async function requestReplay(request: ReplayRequest): Promise<ReplayOutco
     if (!isTimeout(error)) return { status: 'failed', ...counts(), reason: `asking ${endpoint} failed: ${errorMessage(error)}` };
     return messages + badReplies === 0
       ? { status: 'silent', ...counts(), reason: `nobody answered at ${endpoint} within ${timeoutMs} ms; is replay_endpoint set in the engine's --kv-events-config?` }
-      : { status: 'partial', ...counts(), reason: `${endpoint} stopped answering before the end of the replay` };
+      : { status: 'partial', ...counts(), reason: `${endpoint} stopped answering before the end of the replay${badRepliesText(badReplies)}` };
   } finally {
     signal?.removeEventListener('abort', close);
     if (!socket.closed) socket.close();
@@ -136,6 +136,11 @@ function sequenceFrame(seq: number): Uint8Array {
   const frame = new Uint8Array(8);
   new DataView(frame.buffer).setBigUint64(0, BigInt(seq));
   return frame;
+}
+
+/** What to add to the reason of an answer that had replies of no use; empty without any. */
+export function badRepliesText(badReplies: number): string {
+  return badReplies === 0 ? '' : `, and sent ${badReplies} ${badReplies === 1 ? 'reply that is no batch' : 'replies that are no batches'}`;
 }
 
 function isTimeout(error: unknown): boolean {

@@ -42,11 +42,20 @@ export interface StreamReceiverOptions extends SharedIntake {
   readonly request?: GapFillerOptions['request'];
 }
 
+/** An engine that starts anew takes its connection with it. This many steps back without a new one, in so many ms, come from several publishers. */
+const RIVAL_RESTARTS = 3;
+const RIVAL_WINDOW_MS = 60_000;
+
 export class StreamReceiver {
   readonly applier: BatchApplier;
   readonly lane: PumpLane;
   readonly filler: GapFiller | undefined;
   phase: SocketPhase = 'connecting';
+  /**
+   * Times that batches were missing behind a new connection and no replay told whether the engine started anew meanwhile:
+   * then blocks from before may be gone, though the sequence went on.
+   */
+  uncertainLives = 0;
 
   readonly #options: StreamReceiverOptions;
   readonly #socket: Subscription;
@@ -55,8 +64,14 @@ export class StreamReceiver {
   #brokeAfter: number | undefined;
   /** Number of the live message applied last. */
   #lastApplied = 0;
-  #isHandling = false;
+  /** `missedLost` and epoch as of then. */
+  #lostBefore = 0;
+  #epochBefore = 0;
+  /** Number of the live message being handled; 0 for none. */
+  #handling = 0;
   #handshakes = 0;
+  /** When live batches went back without a new connection, the last few. */
+  #stepsBackMs: readonly number[] = [];
 
   constructor(options: StreamReceiverOptions) {
     const { sink, endpoint, mode, topic, intake, replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd, replayLimits, request } = options;
@@ -65,14 +80,14 @@ export class StreamReceiver {
       ...sink,
       onGap: (gap) => {
         sink.onGap(gap);
-        return this.filler?.takes(gap) === true;
+        return this.filler?.takes(gap, this.#handling) === true;
       },
       onLost: (gap) => {
         this.filler?.onLost(gap);
         sink.onLost(gap);
       },
       onEpoch: (change) => {
-        if (this.#isHandling && !this.#hasBroken()) this.filler?.distrust(`live batches went back without a new connection (${change.reason}); is it this stream's replay socket?`);
+        if (this.#handling > 0 && !this.#hasBroken()) this.#onStepBack(change.reason);
         sink.onEpoch(change);
       },
     });
@@ -112,6 +127,12 @@ export class StreamReceiver {
     this.#socket.open();
   }
 
+  /** Whether live batches go back again and again on one connection, as those of several publishers do. */
+  get hasRivals(): boolean {
+    const [first] = this.#stepsBackMs;
+    return this.#stepsBackMs.length === RIVAL_RESTARTS && first !== undefined && performance.now() - first < RIVAL_WINDOW_MS;
+  }
+
   /** Stops receiving and replaying, drops what is queued. */
   async close(): Promise<void> {
     this.lane.close();
@@ -128,11 +149,16 @@ export class StreamReceiver {
     const isOvertaken = filler?.isOvertaken(message.number) === true;
     const isReconnected = message.isReconnected && !isOvertaken && filler?.isVerified(message.number) !== true;
     const { receivedAtUnixMs, droppedBefore } = message;
-    this.#isHandling = true;
+    const isFirstOfConnection = this.#hasBroken() && message.number > (this.#brokeAfter ?? 0);
+    this.#handling = message.number;
     const applied = applier.apply(message.frames, { receivedAtUnixMs, droppedBefore, isReconnected, isOvertaken });
-    this.#isHandling = false;
+    this.#handling = 0;
     if (applied === 'held') lane.hold(message);
     if (applied !== 'applied') return;
+    const { missedLost, epoch } = applier.tracker;
+    if (isFirstOfConnection && epoch === this.#epochBefore && missedLost > this.#lostBefore) this.uncertainLives += 1;
+    this.#lostBefore = missedLost;
+    this.#epochBefore = epoch;
     this.#lastApplied = message.number;
     this.#options.onApplied?.(applier.events - eventsBefore);
   }
@@ -140,6 +166,12 @@ export class StreamReceiver {
   /** Whether the connection broke since the last live batch that was applied, or the last replay that was whole. */
   #hasBroken(): boolean {
     return this.#brokeAfter !== undefined && this.#lastApplied <= this.#brokeAfter;
+  }
+
+  #onStepBack(reason: string): void {
+    // inproc tells of no connections.
+    if (!this.#options.endpoint.startsWith('inproc://')) this.#stepsBackMs = [...this.#stepsBackMs, performance.now()].slice(-RIVAL_RESTARTS);
+    this.filler?.distrust(`live batches went back without a new connection (${reason}); is it this stream's replay socket?`);
   }
 
   /** The phase says `connected` from the first message on, which may be late data of a connection that is gone. */

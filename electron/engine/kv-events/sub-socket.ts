@@ -151,6 +151,9 @@ export class SubSocket {
       this.#peers = Math.max(0, this.#peers - 1);
       if (this.#peers > 0) return;
       this.#setPhase('lost', mode === 'bind' ? 'the engine disconnected' : `the connection to ${endpoint} broke; trying again`);
+      // libzmq tries again by itself, and says so, unless the peer broke the protocol or sent a message beyond the limit:
+      // then it gives up without a word (session_base.cpp, engine_error).
+      if (mode === 'connect') this.#later(() => this.#reconnect());
     } else if (mode === 'connect' && this.#isAccepted) {
       // libzmq gives up on a peer of another socket type, and says nothing. An engine may take its place one day.
       this.#setPhase(this.#phase, `${endpoint} accepts connections but is no KV-event publisher (the replay port, perhaps?); trying again`);

@@ -1,11 +1,8 @@
 /** A record of a watch as the row that the KV events view would show, so that one filter grammar serves both. */
-import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import type { KvRow } from '#shared/kv.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import type { StreamIdentity } from './kv-row.ts';
-import type { WatchRecord } from './watch.ts';
-
-const INSTANCE = InstanceIdSchema.parse('engine');
+import { watchedStream, type WatchRecord } from './watch.ts';
 
 export class WatchRows {
   readonly #log = new KvRowLog({ capacity: 1, maxBytes: 1, dropped: () => 0 });
@@ -22,7 +19,7 @@ export class WatchRows {
   #stream(rank: number): StreamIdentity {
     let stream = this.#streams.get(rank);
     if (stream === undefined) {
-      stream = { id: streamId(INSTANCE, rank), instance: INSTANCE, instanceName: INSTANCE, rank };
+      stream = watchedStream(rank);
       this.#streams.set(rank, stream);
     }
     return stream;

@@ -1,8 +1,9 @@
 /** What `pdscope events` knows of the streams it watches: rates, gaps, what is resident, and what was reused. */
+import { KvIndex } from '../kv-index/kv-index.ts';
+import type { StreamBlocks } from '../kv-index/stream-blocks.ts';
 import type { BatchApplier } from './batch-applier.ts';
-import { BlockStore } from './block-store.ts';
 import type { Encoding, HashForm, KvEvent } from './kv-event.ts';
-import { ResidentTable } from './resident-table.ts';
+import { ReuseEstimate } from './reuse-estimate.ts';
 
 export const WATCHED_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'bad'] as const;
 
@@ -37,53 +38,73 @@ export interface WatchStats {
   /** Blocks resident by what was seen; an estimate unless every rank was seen from its start, without loss. */
   readonly residentBlocks: number;
   readonly isResidentExact: boolean;
+  /** Input that was not as it should be; see the fields of the same names of `KvStreamView`. */
+  readonly odd: OddCounts;
   /**
    * Blocks announced from the root on that were resident already: vLLM announces reused blocks only for requests with
    * `kv_cache_report_mode: "full"`, so 0 says nothing about hits.
    */
   readonly reusedBlocks: number;
+  /** Blocks before branches of known chains: a lower bound of what was found in the cache and not announced. */
+  readonly branchedBlocks: number;
+}
+
+export interface OddCounts {
+  readonly badMessages: number;
+  readonly badEvents: number;
+  readonly unknownEvents: number;
+  readonly unknownFields: number;
+  readonly unknownRemovals: number;
+  readonly unknownParents: number;
+  readonly duplicateStores: number;
+  readonly hashFormChanges: number;
 }
 
 /** As many as the engine follows by default; touched only as it fills. */
 const RESIDENT_CAPACITY = 1_000_000;
 
 export class RankStats {
-  readonly resident: ResidentTable;
+  readonly resident: StreamBlocks;
   readonly eventsByKind = { stored: 0, removed: 0, cleared: 0, unknown: 0, bad: 0 };
   blocksStored = 0;
   blocksRemoved = 0;
   reusedBlocks = 0;
+  readonly #reuse = new ReuseEstimate(RESIDENT_CAPACITY);
 
-  readonly #store: BlockStore;
+  constructor(resident: StreamBlocks) {
+    this.resident = resident;
+  }
 
-  constructor(store: BlockStore) {
-    this.#store = store;
-    this.resident = new ResidentTable(store);
+  get branchedBlocks(): number {
+    return this.#reuse.branchedBlocks;
+  }
+
+  get unknownParents(): number {
+    return this.#reuse.unknownParents;
+  }
+
+  /** The engine started anew. */
+  restart(atUnixMs: number): void {
+    this.resident.restart(atUnixMs);
+    this.#reuse.reset();
   }
 
   add(event: KvEvent, atUnixMs: number): void {
     this.eventsByKind[event.kind] += 1;
+    this.#reuse.add(event);
     if (event.kind === 'removed') this.blocksRemoved += event.hashes.words.length / 2;
-    if (event.kind !== 'stored') {
-      this.resident.apply(event, atUnixMs);
-      return;
-    }
+    const before = this.resident.duplicateStores;
+    this.resident.apply(event, { atUnixMs });
+    if (event.kind !== 'stored') return;
     const blocks = event.hashes.words.length / 2;
-    const before = this.#held();
-    this.resident.apply(event, atUnixMs);
     this.blocksStored += blocks;
-    if (event.parent === undefined && blocks > 0 && this.#held() === before) this.reusedBlocks += blocks;
-  }
-
-  /** Blocks ever taken in: does not grow when all blocks of a store were known. */
-  #held(): number {
-    return this.resident.counts().reduce((sum, { blocks }) => sum + blocks, 0) + this.#store.evicted;
+    if (event.parent === undefined && this.resident.duplicateStores - before === blocks) this.reusedBlocks += blocks;
   }
 }
 
-/** The store of blocks that the ranks of one watch share. Token ids are not kept. */
-export function watchStore(): BlockStore {
-  return new BlockStore({ capacity: RESIDENT_CAPACITY, tokenBytes: 0 });
+/** The index that the ranks of one watch share. It keeps neither content nor history. */
+export function watchIndex(): KvIndex {
+  return new KvIndex({ capacity: RESIDENT_CAPACITY, historyCapacity: 0, tokenBytes: 0, returnCapacity: 1 });
 }
 
 /** One rank, as the sum takes it. */
@@ -124,7 +145,18 @@ export function sumStats(ranks: readonly WatchedRank[], seconds: number): WatchS
     isReplaying: ranks.some(({ isReplaying }) => isReplaying),
     residentBlocks: sum(({ stats }) => stats.resident.counts().reduce((total, { blocks }) => total + blocks, 0)),
     isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents } }) => tracker.sawStart && tracker.missedLost + badMessages + badEvents + unknownEvents === 0),
+    odd: {
+      badMessages: sum(({ applier }) => applier.badMessages),
+      badEvents: sum(({ applier }) => applier.badEvents),
+      unknownEvents: sum(({ applier }) => applier.unknownEvents),
+      unknownFields: sum(({ applier }) => applier.unknownFields),
+      unknownRemovals: sum(({ stats }) => stats.resident.unknownRemovals),
+      unknownParents: sum(({ stats }) => stats.unknownParents),
+      duplicateStores: sum(({ stats }) => stats.resident.duplicateStores),
+      hashFormChanges: sum(({ applier }) => applier.hashFormChanges),
+    },
     reusedBlocks: sum(({ stats }) => stats.reusedBlocks),
+    branchedBlocks: sum(({ stats }) => stats.branchedBlocks),
   };
 }
 

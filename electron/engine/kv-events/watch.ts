@@ -2,17 +2,18 @@
  * Watching one publisher without an engine around it, for `pdscope events`: live batches of all ranks, with what the
  * engine still keeps for replay before them and in their gaps. Same receiver as the streams of the engine.
  */
+import { InstanceIdSchema, streamId } from '#shared/ids.ts';
+import type { KvIndex } from '../kv-index/kv-index.ts';
 import type { BatchContext } from './batch-applier.ts';
-import type { BlockStore } from './block-store.ts';
 import { DecodePump } from './decode-pump.ts';
 import { rankEndpoint } from './endpoints.ts';
 import { IntakeTurn } from './intake-turn.ts';
 import type { KvEvent } from './kv-event.ts';
-import type { Notice } from './kv-row.ts';
+import type { Notice, StreamIdentity } from './kv-row.ts';
 import type { ReplayOutcome } from './replay-client.ts';
 import { StreamReceiver, type SharedIntake } from './stream-receiver.ts';
 import type { SocketPhase } from './sub-socket.ts';
-import { RankStats, sumStats, watchStore, type WatchStats } from './watch-stats.ts';
+import { RankStats, sumStats, watchIndex, type WatchStats } from './watch-stats.ts';
 
 /** One thing to print: an event of the engine, or what was noticed about the stream. */
 export interface WatchRecord extends BatchContext {
@@ -48,6 +49,7 @@ export interface WatchOptions {
 }
 
 const STATS_MS = 1000;
+const ENGINE = InstanceIdSchema.parse('engine');
 
 /**
  * Runs until `signal` aborts, then answers the totals.
@@ -57,8 +59,8 @@ export async function watchEvents(options: WatchOptions): Promise<WatchStats> {
   const { signal, onStats } = options;
   const startedAtMs = performance.now();
   const shared = { pump: new DecodePump({ messages: 100_000, bytes: 256 * 1024 * 1024 }), intake: new IntakeTurn(), replayTurn: new IntakeTurn(2) };
-  const store = watchStore();
-  const ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => new RankWatch(rank, options, { shared, store }));
+  const index = watchIndex();
+  const ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => new RankWatch(rank, options, { shared, index }));
   const stats = (): WatchStats => sumStats(ranks, (performance.now() - startedAtMs) / 1000);
   const timer = onStats === undefined ? undefined : setInterval(() => onStats(stats()), STATS_MS);
   for (const rank of ranks) rank.start();
@@ -79,12 +81,12 @@ class RankWatch {
   readonly #receiver: StreamReceiver;
   #waiting: NodeJS.Timeout | undefined;
 
-  constructor(rank: number, options: WatchOptions, { shared, store }: { readonly shared: SharedIntake; readonly store: BlockStore }) {
+  constructor(rank: number, options: WatchOptions, { shared, index }: { readonly shared: SharedIntake; readonly index: KvIndex }) {
     const { replayEndpoint, replayFrom, replayTimeoutMs, onReplayEnd } = options;
     const mode = options.bind === true ? 'bind' : 'connect';
     this.#rank = rank;
     this.#options = options;
-    this.stats = new RankStats(store);
+    this.stats = new RankStats(index.open(watchedStream(rank)));
     this.#receiver = new StreamReceiver({
       ...shared,
       endpoint: rankEndpoint(options.endpoint, rank, mode),
@@ -96,7 +98,7 @@ class RankWatch {
       ...(onReplayEnd !== undefined && { onReplayEnd: (outcome: ReplayOutcome) => onReplayEnd(rank, outcome) }),
       onPhase: (phase, reason) => options.onState?.(rank, phase, reason),
       sink: {
-        onEpoch: () => this.stats.resident.reset(),
+        onEpoch: () => this.stats.restart(Date.now()),
         onGap: () => undefined,
         onLost: () => undefined,
         onNotice: (context, notice) => this.#print(context, notice),
@@ -137,4 +139,9 @@ class RankWatch {
   #print(context: BatchContext, event: KvEvent | Notice): void {
     this.#options.onRow({ ...context, rank: this.#rank, event });
   }
+}
+
+/** What a watched rank is called where streams have names. */
+export function watchedStream(rank: number): StreamIdentity {
+  return { id: streamId(ENGINE, rank), instance: ENGINE, instanceName: ENGINE, rank };
 }

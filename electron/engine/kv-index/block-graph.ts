@@ -18,7 +18,7 @@ export interface GraphOptions {
   readonly capacity: number;
   /** Blocks remembered after they went, beside those held; room not used by blocks held is used for history too. */
   readonly historyCapacity: number;
-  /** For token ids, bytes. */
+  /** For token ids, bytes. 0: blocks are kept by hash only, without content and place. */
   readonly tokenBytes: number;
   /** For extra keys, bytes. */
   readonly extraBytes: number;
@@ -26,6 +26,8 @@ export interface GraphOptions {
 
 /** Slots of ended eras turned into history with every store: more than one, so that they go away while the table fills. */
 const BURIED_PER_STORE = 4;
+/** Holdings of a node looked at for one to use again: content stored under ever new hashes must not cost more each time. */
+const MAX_SEARCHED = 64;
 /** Blocks given up at most for the tokens of one; freed room serves blocks of its size only. */
 const MAX_EVICTED_FOR_TOKENS = 64;
 
@@ -33,6 +35,8 @@ export class BlockGraph {
   readonly nodes: NodeTable;
   readonly holdings: HoldingTable;
   readonly extras = new ExtraKeys();
+  /** Whether blocks are known by content, not by hash only. */
+  readonly keepsContent: boolean;
   /** By number; those of closed streams too, while there is history of them. */
   readonly residencies: (Residency | undefined)[] = [];
   /** Blocks held that were given up for lack of room. */
@@ -48,6 +52,7 @@ export class BlockGraph {
 
   constructor(options: GraphOptions) {
     this.#options = options;
+    this.keepsContent = options.tokenBytes > 0;
     const slots = options.capacity + options.historyCapacity;
     this.holdings = new HoldingTable(slots);
     this.nodes = new NodeTable({ capacity: slots, tokenBytes: options.tokenBytes, extras: this.extras });
@@ -73,10 +78,12 @@ export class BlockGraph {
   }
 
   /** A slot of the residency for a block that has none, on `node`; may be one that held the same content under another hash. */
-  createHolding(residency: Residency, hash: readonly [number, number], node: number): number {
+  createHolding(residency: Residency, hash: { readonly high: number; readonly low: number }, node: number): number {
     const { holdings, nodes } = this;
-    const [high, low] = hash;
-    for (let slot = nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
+    const { high, low } = hash;
+    let looked = 0;
+    for (let slot = nodes.firstHolding(node); slot !== 0 && looked < MAX_SEARCHED; slot = holdings.nextOfNode(slot)) {
+      looked += 1;
       if (holdings.residencyOf(slot) !== residency.number || holdings.isOpen(slot)) continue;
       holdings.rename(slot, high, low);
       return slot;

@@ -2,23 +2,23 @@
  * The operations of the Cache view that the index answers, with what the rest of the engine knows put in: roles from the
  * fleet, trust from the streams.
  */
-import type { Confidence } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
-import type { InstanceId, StreamId } from '#shared/ids.ts';
+import type { InstanceId } from '#shared/ids.ts';
 import type { KvStreamView } from '#shared/kv.ts';
 import type { OperationOutputs, ParsedOperationInput } from '#shared/operations.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import { CacheViews } from './cache-views.ts';
+import { confidenceOf, confidenceOfInstances } from './confidence.ts';
 import type { KvIndex } from './kv-index.ts';
 import type { ViewContext } from './view-context.ts';
 
 export interface CacheHandlerOptions {
   readonly index: KvIndex;
-  readonly instances: () => readonly { readonly id: InstanceId; readonly role: Role }[];
+  readonly instances: () => readonly { readonly id: InstanceId; readonly name: string; readonly role: Role }[];
   readonly streams: () => readonly KvStreamView[];
   /** Token ids of a text, by some instance. Absent: searching by text is refused. */
   readonly tokenize?: (text: string) => Promise<readonly number[]>;
-  readonly bytesPerTokenOf?: ViewContext['bytesPerTokenOf'];
+  readonly kvBytesOf?: ViewContext['kvBytesOf'];
   readonly capacityBlocksOf?: ViewContext['capacityBlocksOf'];
   /** Unix ms. Default: the system's clock. */
   readonly now?: () => number;
@@ -26,8 +26,6 @@ export interface CacheHandlerOptions {
 
 type Name = 'cache.residency' | 'cache.tree' | 'cache.search' | 'cache.difference' | 'cache.storms' | 'cache.block';
 export type CacheHandlers = { readonly [N in Name]: (input: ParsedOperationInput<N>) => Promise<OperationOutputs[N]> };
-
-const MAX_REASONS = 20;
 
 export function createCacheHandlers(options: CacheHandlerOptions): CacheHandlers {
   const views = new CacheViews(options.index, () => contextOf(options));
@@ -37,7 +35,7 @@ export function createCacheHandlers(options: CacheHandlerOptions): CacheHandlers
     'cache.tree': (query) => views.tree(query),
     'cache.search': async ({ text, tokens, limit }) => views.search(Uint32Array.from(tokens ?? await tokensOf(text, options.tokenize)), limit),
     'cache.difference': ({ left, right }) => views.difference({ left: left ?? withRole('prefill', 'both'), right: right ?? withRole('decode') }),
-    'cache.storms': async ({ windowS, withinS }) => ({ storms: await views.storms({ windowMs: windowS * 1000, withinMs: withinS * 1000 }) }),
+    'cache.storms': ({ windowS, withinS }) => views.storms({ windowMs: windowS * 1000, withinMs: withinS * 1000 }),
     'cache.block': (query) => views.block(query),
   };
 }
@@ -48,26 +46,16 @@ async function tokensOf(text: string | undefined, tokenize: CacheHandlerOptions[
   return tokenize(text);
 }
 
-function contextOf({ instances, streams, now, bytesPerTokenOf, capacityBlocksOf }: CacheHandlerOptions): ViewContext {
-  const roles = new Map(instances().map(({ id, role }) => [id, role]));
-  const byId = new Map(streams().map((view) => [view.id, view]));
+function contextOf({ instances, streams, now, kvBytesOf, capacityBlocksOf }: CacheHandlerOptions): ViewContext {
+  const known = new Map(instances().map((instance) => [instance.id, instance]));
+  const watched = streams();
+  const byId = new Map(watched.map((view) => [view.id, view]));
   return {
     nowUnixMs: now?.() ?? Date.now(),
-    roleOf: (instance) => roles.get(instance),
-    confidenceOf: (ids) => confidence(ids, byId),
-    ...(bytesPerTokenOf !== undefined && { bytesPerTokenOf }),
+    roleOf: (instance) => known.get(instance)?.role,
+    confidenceOf: (ids) => confidenceOf(ids, byId),
+    confidenceIn: (ids) => (ids === undefined ? confidenceOf(Array.from(byId.keys()), byId) : confidenceOfInstances(ids, { streams: watched, nameOf: (id) => known.get(id)?.name })),
+    ...(kvBytesOf !== undefined && { kvBytesOf }),
     ...(capacityBlocksOf !== undefined && { capacityBlocksOf }),
-  };
-}
-
-/** The mean over the streams that an answer rests on, with their doubts, the heaviest first. */
-function confidence(ids: readonly StreamId[], streams: ReadonlyMap<StreamId, KvStreamView>): Confidence {
-  const found = ids.map((id) => streams.get(id)).filter((view) => view?.confidence !== undefined);
-  if (found.length === 0) return { value: 0, reasons: [{ code: 'no-stream', text: 'No KV event stream is attached: nothing is known of these caches.' }] };
-  const doubts = found.flatMap((view) => (view?.reasons ?? []).map(({ code, text, weight }) => ({ code, text, weight, stream: view?.id })));
-  doubts.sort((a, b) => b.weight - a.weight);
-  return {
-    value: found.reduce((sum, view) => sum + (view?.confidence ?? 0), 0) / found.length,
-    reasons: doubts.slice(0, MAX_REASONS).map(({ code, text, stream }) => ({ code, text, ...(stream !== undefined && { stream }) })),
   };
 }

@@ -2,16 +2,16 @@
  * The answers of the Cache view, from the index. Counting over the whole tree runs in slices between turns of the event
  * loop, so none of this delays a token; what is counted for one question serves others for a moment.
  */
-import type { BlockDetail, CacheDifference, EvictionStorm, ResidencyMap, TreePage } from '#shared/cache.ts';
+import type { BlockDetail, CacheDifference, EvictionStorms, ResidencyMap, TreePage, TreeSearch } from '#shared/cache.ts';
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import { blockDetail, type BlockQuery } from './block-view.ts';
 import { difference, type DifferenceQuery } from './difference-view.ts';
 import type { KvIndex } from './kv-index.ts';
 import { residencyMap } from './residency-view.ts';
-import { storms, type StormQuery } from './storm-view.ts';
+import { stormsOf, type StormQuery } from './storm-view.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 import { finishInSlices, type SubtreeCounts } from './subtree-counts.ts';
-import { countHeld, searchPrefix, treePage, type SearchAnswer, type TreeQuery } from './tree-view.ts';
+import { countHeld, searchPrefix, treePage, type TreeQuery } from './tree-view.ts';
 import type { ViewContext } from './view-context.ts';
 
 /** Counts older than this are made anew; the page asks about once a second. */
@@ -36,7 +36,7 @@ export class CacheViews {
     return treePage(this.#index.graph, query, { counts, context: this.#context(), capacity: this.#index.capacity });
   }
 
-  async search(tokens: Uint32Array, limit: number): Promise<SearchAnswer> {
+  async search(tokens: Uint32Array, limit: number): Promise<TreeSearch> {
     return searchPrefix(this.#index.graph, { tokens, limit }, { counts: await this.#held(undefined), context: this.#context() });
   }
 
@@ -44,9 +44,9 @@ export class CacheViews {
     return await finishInSlices(difference(this.#index.graph, query, this.#context()));
   }
 
-  async storms(query: StormQuery): Promise<EvictionStorm[]> {
+  async storms(query: StormQuery): Promise<EvictionStorms> {
     const counts = await this.#held(undefined);
-    return storms(this.#index.graph, query, { returns: this.#index.returns, streams: this.#streams(), counts, context: this.#context() });
+    return stormsOf(this.#index.graph, query, { returns: this.#index.returns, streams: this.#streams(), counts, context: this.#context() });
   }
 
   /** @throws PdscopeError `kv_block_unknown`, `kv_block_query`. */

@@ -9,6 +9,8 @@ const MAX_RANGES = 64;
 export class Coverage {
   /** The latest range has no batch after it yet. */
   isOpen = false;
+  /** Counts ranges told. */
+  version = 0;
 
   #ranges: LostRange[] = [];
 
@@ -18,6 +20,7 @@ export class Coverage {
 
   lost(range: LostRange): void {
     this.#ranges.push(range);
+    this.version += 1;
     if (range.untilUnixMs === undefined) this.isOpen = true;
     const [first, second, ...rest] = this.#ranges;
     if (this.#ranges.length <= MAX_RANGES || first === undefined || second === undefined) return;

@@ -9,35 +9,44 @@ const MAX_CHILDREN = 16_384;
 /** Tokens shown on each side. */
 const SHOWN_TOKENS = 64;
 
+interface Place {
+  readonly parent: number;
+  readonly index: number;
+}
+
 /**
  * The child of `parent` that shares most first tokens with block `index` of the prompt. `accept`: which children count,
  * e.g. those a stream holds. Undefined when there is none.
  */
-export function nearestChild(graph: BlockGraph, prompt: Prompt, place: { readonly parent: number; readonly index: number; readonly accept: (node: number) => boolean }): Divergence | undefined {
+export function nearestChild(graph: BlockGraph, prompt: Prompt, { accept, ...place }: Place & { readonly accept: (node: number) => boolean }): Divergence | undefined {
+  return nearestChildren(graph, prompt, { ...place, accept: [accept] })[0];
+}
+
+/** As `nearestChild`, for several conditions in one walk over the children. */
+export function nearestChildren(graph: BlockGraph, prompt: Prompt, { parent, index, accept }: Place & { readonly accept: readonly ((node: number) => boolean)[] }): (Divergence | undefined)[] {
   const { nodes } = graph;
-  const { parent, index, accept } = place;
   const probe = prompt.probeAt(index);
-  let nearest = 0;
-  let same = -1;
+  const nearest = accept.map(() => ({ node: 0, same: -1 }));
   let left = MAX_CHILDREN;
   for (let child = nodes.firstChild(parent); child !== 0 && left > 0; child = nodes.nextSibling(child), left -= 1) {
     if (nodes.sizeOf(child) !== prompt.blockSize) continue;
-    const common = nodes.commonPrefix(child, probe);
-    if (common <= same || !accept(child)) continue;
-    nearest = child;
-    same = common;
+    const same = nodes.commonPrefix(child, probe);
+    for (const [at, best] of nearest.entries()) {
+      if (same <= best.same || accept[at]?.(child) !== true) continue;
+      best.node = child;
+      best.same = same;
+    }
   }
-  if (nearest === 0) return undefined;
-  return {
+  return nearest.map(({ node, same }) => (node === 0 ? undefined : {
     block: index,
     token: same,
     position: index * prompt.blockSize + same,
     expected: prompt.slice(index, SHOWN_TOKENS),
-    found: tokensFrom(graph, nearest, SHOWN_TOKENS),
-    node: nodeId(graph, nearest),
-    sameAfter: sameAfter(prompt, nearest, index + 1),
+    found: tokensFrom(graph, node, SHOWN_TOKENS),
+    node: nodeId(graph, node),
+    sameAfter: sameAfter(prompt, node, index + 1),
     isNearest: nodes.childCount(parent) <= MAX_CHILDREN,
-  };
+  }));
 }
 
 /** Tokens of a node and of what follows it, the newest child at each fork. */

@@ -2,6 +2,10 @@
  * Why a prompt hit or missed on one stream: block after block down the tree, as it stood at a time. Every verdict rests
  * on what was seen: what fell into a gap, or was forgotten for lack of room, is answered with "unknown".
  *
+ * Done in slices, as a prompt of thousands of blocks over many streams takes some milliseconds. The answer is that of one
+ * moment all the same: it is as of the time asked for, of which later events take nothing away, and it begins anew when
+ * the block where it stopped was forgotten meanwhile, or batches were found missing.
+ *
  * Blocks count as vLLM's prefix cache counts them (vllm/v1/core/kv_cache_manager.py, get_computed_blocks): from the first
  * on, whole ones only, and never the whole prompt, as at least one token is computed. For hybrid models this looks at
  * groups whose hashes pair with tokens only, so the engine may have hit less.
@@ -9,7 +13,7 @@
 import type { StreamId } from '#shared/ids.ts';
 import type { BlockVerdict, Divergence, Explanation, ExplainRange, KeyPart, LostRange } from './answers.ts';
 import type { BlockGraph } from './block-graph.ts';
-import { nearestChild, sameAfter } from './divergence.ts';
+import { nearestChildren, sameAfter } from './divergence.ts';
 import { ROOT } from './node-table.ts';
 import { nodeId } from './node-view.ts';
 import { blockSizeOf } from './prefix-query.ts';
@@ -23,30 +27,52 @@ export interface ExplainOptions extends PromptKeys {
   readonly atUnixMs?: number | undefined;
   /** Default: the stream's own. */
   readonly blockSize?: number | undefined;
+  /** Tokens of the prompt; more than are given when its end is not known. Default: as many as are given. */
+  readonly length?: number | undefined;
 }
 
 const MAX_RANGES = 256;
 const MAX_OTHER_KEYS = 32;
 const KEY_PARTS: readonly KeyPart[] = ['lora', 'salt', 'media', 'embeds', 'other'];
 
-export function explain(graph: BlockGraph, stream: StreamBlocks, input: { readonly tokens: Uint32Array; readonly options: ExplainOptions; readonly nameOf: (stream: number) => StreamId | undefined }): Explanation {
-  return new Explainer(graph, stream, input).run();
+export interface ExplainInput {
+  readonly tokens: Uint32Array;
+  readonly options: ExplainOptions;
+  readonly nameOf: (stream: number) => StreamId | undefined;
+}
+
+/** Blocks per slice; with 32 streams that hold them about half a millisecond. */
+const SLICE = 128;
+/** From then on it runs to its end at once. */
+const MAX_STARTS = 3;
+
+export function* explainSteps(graph: BlockGraph, stream: StreamBlocks, input: ExplainInput): Generator<undefined, Explanation> {
+  for (let start = 1; ; start += 1) {
+    const done = yield* new Explainer(graph, stream, input).run(start < MAX_STARTS);
+    if (done !== undefined) return done;
+  }
 }
 
 class Explainer {
   readonly #graph: BlockGraph;
   readonly #stream: StreamBlocks;
   readonly #prompt: Prompt;
+  readonly #length: number;
   readonly #at: number;
   readonly #nameOf: (stream: number) => StreamId | undefined;
   readonly #verdicts: BlockVerdict[] = [];
+  /** Streams that held the block looked at, and their names; most neighbouring blocks have the same. */
+  readonly #holding: number[] = [];
+  #lastHolding: readonly number[] = [];
+  #lastHolders: StreamId[] = [];
   /** The stream's blocks that serve prefixes, on the GPU rather than elsewhere. */
   readonly #residency: Residency | undefined;
 
-  constructor(graph: BlockGraph, stream: StreamBlocks, input: { readonly tokens: Uint32Array; readonly options: ExplainOptions; readonly nameOf: (stream: number) => StreamId | undefined }) {
+  constructor(graph: BlockGraph, stream: StreamBlocks, input: ExplainInput) {
     const size = input.options.blockSize ?? blockSizeOf(stream);
     this.#graph = graph;
     this.#stream = stream;
+    this.#length = input.options.length ?? input.tokens.length;
     this.#at = input.options.atUnixMs ?? NOW;
     this.#nameOf = input.nameOf;
     this.#prompt = new Prompt(input.tokens, size, { keys: input.options, nodes: graph.nodes, extras: graph.extras });
@@ -54,11 +80,19 @@ class Explainer {
     this.#residency = serving.find((residency) => residency.medium === 'GPU') ?? serving[0];
   }
 
-  run(): Explanation {
-    const { tokens, blocks, blockSize } = this.#prompt;
+  /** Undefined: what it rested on changed between two slices. */
+  *run(isSliced: boolean): Generator<undefined, Explanation | undefined> {
+    const { blocks, blockSize } = this.#prompt;
+    const { nodes } = this.#graph;
+    const lost = this.#stream.coverage.version;
     let hitBlocks = 0;
     let parent = ROOT;
     for (let index = 0; index < blocks; index += 1) {
+      if (isSliced && index > 0 && index % SLICE === 0) {
+        const generation = nodes.generationOf(parent);
+        yield undefined;
+        if (nodes.generationOf(parent) !== generation || this.#stream.coverage.version !== lost) return undefined;
+      }
       const node = this.#prompt.childOf(parent, index);
       if (node === 0 || !this.#wasKnown(node)) {
         const verdict = this.#leaves(parent, index);
@@ -71,7 +105,7 @@ class Explainer {
       parent = node;
     }
     // A prompt that ends with a block computes that one whatever is resident.
-    if (blocks > 0 && blocks * blockSize === tokens.length) {
+    if (blocks > 0 && blocks * blockSize === this.#length) {
       const last = this.#verdicts[blocks - 1];
       if (last?.kind === 'hit') {
         this.#verdicts[blocks - 1] = { kind: 'partial_block' };
@@ -83,7 +117,7 @@ class Explainer {
       stream: this.#stream.identity.id,
       ...(this.#at !== NOW && { atUnixMs: this.#at }),
       blockSize,
-      tokens: tokens.length,
+      tokens: this.#length,
       hitTokens: hitBlocks * blockSize,
       ranges: all.slice(0, MAX_RANGES),
       cutRanges: Math.max(0, all.length - MAX_RANGES),
@@ -137,18 +171,21 @@ class Explainer {
   #leaves(parent: number, index: number): BlockVerdict {
     const other = this.#otherKey(parent, index);
     if (other !== undefined) return other;
-    const wasHere = (node: number): boolean => wasKnownAt(this.#graph, node, { atUnixMs: this.#at, stream: this.#stream.number });
-    const near = (accept: (node: number) => boolean): Divergence | undefined => {
-      const found = nearestChild(this.#graph, this.#prompt, { parent, index, accept });
-      // A first block that shares nothing with any other is no near miss.
-      return found?.position === 0 ? undefined : found;
-    };
-    const here = near(wasHere);
-    const nearest = here ?? near((node) => this.#wasKnown(node));
+    const [here, anywhere] = this.#nearest(parent, index);
+    const nearest = here ?? anywhere;
     const absent = this.#absent(0);
     if (absent.kind === 'unknown') return { ...absent, ...(nearest !== undefined && { nearest }) };
     if (here !== undefined) return { kind: 'diverges', divergence: here };
     return absent.kind === 'never_stored' && nearest !== undefined ? { ...absent, nearest } : absent;
+  }
+
+  /** The nearest block known at that place: on the stream itself, and on any. */
+  #nearest(parent: number, index: number): readonly [Divergence | undefined, Divergence | undefined] {
+    const isHere = (node: number): boolean => wasKnownAt(this.#graph, node, { atUnixMs: this.#at, stream: this.#stream.number });
+    const found = nearestChildren(this.#graph, this.#prompt, { parent, index, accept: [isHere, (node) => this.#wasKnown(node)] });
+    // A first block that shares nothing with any other is no near miss.
+    const [here, anywhere] = found.map((divergence) => (divergence?.position === 0 ? undefined : divergence));
+    return [here, anywhere];
   }
 
   #otherKey(parent: number, index: number): BlockVerdict | undefined {
@@ -195,20 +232,29 @@ class Explainer {
     return this.#stream.coverage.between(sinceUnixMs, this.#at);
   }
 
+  /** Mostly the array of the block before: neighbours have the same holders. */
   #holders(node: number): StreamId[] {
-    const names: StreamId[] = [];
-    for (const number of holdersOf(this.#graph, node, this.#at)) {
+    const numbers = this.#holding;
+    holdersOf(this.#graph, node, { atUnixMs: this.#at, into: numbers });
+    const last = this.#lastHolding;
+    if (numbers.length === last.length && numbers.every((number, at) => number === last[at])) return this.#lastHolders;
+    const names = new Set<StreamId>();
+    for (const number of numbers) {
       const name = number === this.#stream.number ? undefined : this.#nameOf(number);
-      if (name !== undefined) names.push(name);
+      if (name !== undefined) names.add(name);
     }
-    return names.sort();
+    const sorted = Array.from(names).sort();
+    this.#lastHolding = numbers.slice();
+    if (!isSame(sorted, this.#lastHolders)) this.#lastHolders = sorted;
+    return this.#lastHolders;
   }
 
   #ranges(): ExplainRange[] {
-    const { blockSize, tokens, blocks } = this.#prompt;
+    const { blockSize, blocks } = this.#prompt;
+    const length = this.#length;
     const ranges: ExplainRange[] = [];
     const add = (fromBlock: number, toBlock: number, verdict: BlockVerdict): void => {
-      ranges.push({ fromBlock, toBlock, fromToken: fromBlock * blockSize, toToken: Math.min(tokens.length, toBlock * blockSize), verdict });
+      ranges.push({ fromBlock, toBlock, fromToken: fromBlock * blockSize, toToken: Math.min(length, toBlock * blockSize), verdict });
     };
     for (const [index, verdict] of this.#verdicts.entries()) {
       const last = ranges.at(-1);
@@ -216,9 +262,9 @@ class Explainer {
       if (last === undefined || joined === undefined) add(index, index + 1, verdict);
       else ranges[ranges.length - 1] = { ...last, toBlock: index + 1, toToken: (index + 1) * blockSize, verdict: joined };
     }
-    if (tokens.length === 0 || blocks * blockSize === tokens.length) return ranges;
+    if (length === 0 || blocks * blockSize === length) return ranges;
     if (blockSize > 0) add(blocks, blocks + 1, { kind: 'partial_block' });
-    else ranges.push({ fromBlock: 0, toBlock: 0, fromToken: 0, toToken: tokens.length, verdict: { kind: 'unknown', reason: 'no_blocks', alsoOn: [] } });
+    else ranges.push({ fromBlock: 0, toBlock: 0, fromToken: 0, toToken: length, verdict: { kind: 'unknown', reason: 'no_blocks', alsoOn: [] } });
     return ranges;
   }
 }
@@ -226,12 +272,25 @@ class Explainer {
 /** One verdict for two neighbouring blocks, or `undefined` when they differ in kind or evidence. */
 function join(a: BlockVerdict, b: BlockVerdict): BlockVerdict | undefined {
   if (a === b) return a;
-  if (a.kind === 'evicted' && b.kind === 'evicted') {
-    const isSame = JSON.stringify([a.alsoOn, a.lost]) === JSON.stringify([b.alsoOn, b.lost]);
-    if (!isSame) return undefined;
-    // The block evicted first says best what began it.
-    const first = b.fromUnixMs < a.fromUnixMs ? b : a;
-    return { ...first, fromUnixMs: Math.min(a.fromUnixMs, b.fromUnixMs), toUnixMs: Math.max(a.toUnixMs, b.toUnixMs) };
+  switch (a.kind) {
+    case 'hit': return b.kind === 'hit' && a.lost === b.lost && isSame(a.media, b.media) ? a : undefined;
+    case 'unreachable': return b.kind === 'unreachable' && isSame(a.media, b.media) ? a : undefined;
+    case 'elsewhere': return b.kind === 'elsewhere' && isSame(a.streams, b.streams) ? a : undefined;
+    case 'reset': return b.kind === 'reset' && a.atUnixMs === b.atUnixMs && a.reason === b.reason && isSame(a.alsoOn, b.alsoOn) ? a : undefined;
+    case 'never_stored': return b.kind === 'never_stored' && a.sinceUnixMs === b.sinceUnixMs && a.nearest === b.nearest ? a : undefined;
+    case 'unknown': return b.kind === 'unknown' && a.reason === b.reason && a.lost === b.lost && a.nearest === b.nearest && isSame(a.alsoOn, b.alsoOn) ? a : undefined;
+    case 'evicted': {
+      if (b.kind !== 'evicted' || a.lost !== b.lost || !isSame(a.alsoOn, b.alsoOn)) return undefined;
+      // The block evicted first says best what began it.
+      const first = b.fromUnixMs < a.fromUnixMs ? b : a;
+      return { ...first, fromUnixMs: Math.min(a.fromUnixMs, b.fromUnixMs), toUnixMs: Math.max(a.toUnixMs, b.toUnixMs) };
+    }
+    // One object covers all blocks that these are about.
+    case 'diverges': case 'other_key': case 'partial_block': return undefined;
   }
-  return a.kind === b.kind && JSON.stringify(a) === JSON.stringify(b) ? a : undefined;
+  return a;
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((value, at) => value === b[at]));
 }

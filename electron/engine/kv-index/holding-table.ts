@@ -217,9 +217,10 @@ export class HoldingTable extends HoldingColumns {
   free(slot: number): void {
     this.#unchain(slot);
     this.#remove(this.#history, slot);
-    this.words.fill(0, slot * STRIDE, (slot + 1) * STRIDE);
-    this.cold.fill(0, slot * COLD_STRIDE, (slot + 1) * COLD_STRIDE);
-    this.times.fill(0, slot * TIMES, (slot + 1) * TIMES);
+    // Loops, as the calls of `fill` cost more than so few words.
+    for (let at = slot * STRIDE; at < (slot + 1) * STRIDE; at += 1) this.words[at] = 0;
+    for (let at = slot * COLD_STRIDE; at < (slot + 1) * COLD_STRIDE; at += 1) this.cold[at] = 0;
+    for (let at = slot * TIMES; at < (slot + 1) * TIMES; at += 1) this.times[at] = 0;
     if (this.digests[slot] !== undefined) this.digests[slot] = undefined;
     this.words[slot * STRIDE + CHAIN] = this.#free;
     this.#free = slot;
@@ -252,9 +253,37 @@ export class HoldingTable extends HoldingColumns {
     return intervals;
   }
 
+  /** Resident at a time, as far as the last two intervals tell. */
+  wasHeldAt(slot: number, atUnixMs: number): boolean {
+    const time = slot * TIMES;
+    if (!this.hasHistory(slot)) return false;
+    if ((this.times[time + FROM] ?? 0) <= atUnixMs) {
+      if (this.isLive(slot)) return true;
+      const toUnixMs = this.isOpen(slot) ? this.eraOf(slot)?.endedAtUnixMs : (this.times[time + TO] ?? 0);
+      return toUnixMs === undefined || toUnixMs > atUnixMs;
+    }
+    return this.#hasPrev(slot) && (this.times[time + PREV_FROM] ?? 0) <= atUnixMs && (this.times[time + PREV_TO] ?? 0) > atUnixMs;
+  }
+
+  /** Stored by then, whether or not it was still there; also when that is too long ago to be remembered. */
+  wasStoredBy(slot: number, atUnixMs: number): boolean {
+    const time = slot * TIMES;
+    if (!this.hasHistory(slot)) return false;
+    return (this.times[time + FROM] ?? 0) <= atUnixMs || this.returnsOf(slot) >= 2 || (this.#hasPrev(slot) && (this.times[time + PREV_FROM] ?? 0) <= atUnixMs);
+  }
+
+  /** The slot stored before this one in its era, or 0. */
+  olderInEra(slot: number): number {
+    return this.words[slot * STRIDE + ERA_PREV] ?? 0;
+  }
+
   /** Slots of an era, newest first. Do not change the table while iterating. */
   *slotsOf(era: Era): Generator<number> {
     for (let slot = era.tail; slot !== 0; slot = this.words[slot * STRIDE + ERA_PREV] ?? 0) yield slot;
+  }
+
+  #hasPrev(slot: number): boolean {
+    return ((this.words[slot * STRIDE + META] ?? 0) & HAS_PREV) !== 0;
   }
 
   #lastInterval(slot: number, meta: number): Interval {

@@ -21,8 +21,10 @@ interface Feed {
   readonly blocks: StreamBlocks;
   /** Time of the last event; absent before the first. */
   lastUnixMs: number | undefined;
-  /** Batches before the first event are known to be lost. */
-  hasLost: boolean;
+  /** Nothing was told of the engine's current life yet. */
+  isFresh: boolean;
+  /** Of the event at hand; one object for all of them. */
+  readonly context: { atUnixMs: number; isReporting: boolean };
 }
 
 export class IndexObserver implements KvObserver {
@@ -36,31 +38,32 @@ export class IndexObserver implements KvObserver {
   }
 
   onOpen(stream: StreamIdentity): void {
-    this.#feeds.set(stream, { blocks: this.#index.open(stream), lastUnixMs: undefined, hasLost: false });
+    this.#feeds.set(stream, { blocks: this.#index.open(stream), lastUnixMs: undefined, isFresh: true, context: { atUnixMs: 0, isReporting: false } });
   }
 
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     const feed = this.#feeds.get(stream);
     if (feed === undefined) return;
     const atUnixMs = context.tsUnixMs ?? context.receivedAtUnixMs;
-    if (feed.lastUnixMs === undefined && context.seq !== undefined && context.seq > 0 && !feed.hasLost) {
-      // The engine was there before: what it stored until now is not known.
-      feed.blocks.lost({ cause: 'late_attach', epoch: context.epoch, from: 0, to: context.seq - 1 });
-    }
-    feed.lastUnixMs = atUnixMs;
-    feed.blocks.apply(event, { atUnixMs, isReporting: this.#options.isReporting?.(stream) === true });
+    this.#join(feed, context.epoch, context.seq);
+    if (feed.lastUnixMs !== atUnixMs) feed.lastUnixMs = atUnixMs;
+    feed.context.atUnixMs = atUnixMs;
+    feed.context.isReporting = this.#options.isReporting?.(stream) === true;
+    feed.blocks.apply(event, feed.context);
   }
 
   onEpoch(stream: StreamIdentity, { ended }: EpochChange): void {
     const feed = this.#feeds.get(stream);
     // The first epoch ends nothing. A later one began after the last that was heard of the one before; when exactly, nobody said.
-    if (feed !== undefined && ended > 0) feed.blocks.restart(feed.lastUnixMs ?? this.#now());
+    if (feed === undefined || ended === 0) return;
+    feed.isFresh = true;
+    feed.blocks.restart(feed.lastUnixMs ?? this.#now());
   }
 
   onLost(stream: StreamIdentity, { from, to, epoch }: GapRange): void {
     const feed = this.#feeds.get(stream);
     if (feed === undefined) return;
-    feed.hasLost = true;
+    this.#join(feed, epoch, from);
     feed.blocks.lost({ cause: 'gap', epoch, from, to, ...(feed.lastUnixMs !== undefined && { sinceUnixMs: feed.lastUnixMs }) });
   }
 
@@ -69,6 +72,14 @@ export class IndexObserver implements KvObserver {
     if (feed === undefined) return;
     this.#feeds.delete(stream);
     feed.blocks.detach(Math.max(feed.lastUnixMs ?? 0, this.#now()));
+  }
+
+  /** The first that is told of a life of the engine: what it stored before is not known. */
+  #join(feed: Feed, epoch: number, seq: number | undefined): void {
+    if (!feed.isFresh) return;
+    feed.isFresh = false;
+    if (seq === undefined || seq === 0) return;
+    feed.blocks.lost({ cause: 'late_attach', epoch, from: 0, to: seq - 1, ...(feed.lastUnixMs !== undefined && { sinceUnixMs: feed.lastUnixMs }) });
   }
 
   #now(): number {

@@ -9,21 +9,23 @@
 import { PdscopeError } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
+import type { BlockBooks } from '../kv-events/block-books.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { Explanation, IndexTotals, PrefixAnswer } from './answers.ts';
 import { BlockGraph } from './block-graph.ts';
 import { listBlocks } from './block-list.ts';
-import { explain, type ExplainOptions } from './explain.ts';
-import { queryPrefix, type PrefixOptions } from './prefix-query.ts';
+import { explainSteps, type ExplainOptions } from './explain.ts';
+import { prefixSteps, type PrefixOptions } from './prefix-query.ts';
 import { Returns } from './returns.ts';
 import { StreamBlocks } from './stream-blocks.ts';
+import { finish } from './subtree-counts.ts';
 
 export interface KvIndexOptions {
   /** Blocks held, over all streams, each residency by itself; beyond it the one stored longest ago is given up. Default 1,000,000. */
   readonly capacity?: number;
   /** Blocks remembered after they went. Default 250,000. */
   readonly historyCapacity?: number;
-  /** For token ids; beyond it old blocks go. Default 128 MiB. */
+  /** For token ids; beyond it old blocks go. Default: of 32 tokens a block, 128 MiB at least. 0: blocks are counted and found by hash only. */
   readonly tokenBytes?: number;
   /** For extra keys. Default 32 MiB. */
   readonly extraBytes?: number;
@@ -32,8 +34,9 @@ export interface KvIndexOptions {
 }
 
 const MIB = 1024 * 1024;
+const TOKEN_BYTES_PER_BLOCK = 128;
 
-export class KvIndex {
+export class KvIndex implements BlockBooks {
   readonly graph: BlockGraph;
   readonly returns: Returns;
   /** Blocks held at most. */
@@ -47,7 +50,7 @@ export class KvIndex {
     this.graph = new BlockGraph({
       capacity: this.capacity,
       historyCapacity: options.historyCapacity ?? 250_000,
-      tokenBytes: options.tokenBytes ?? 128 * MIB,
+      tokenBytes: options.tokenBytes ?? Math.max(128 * MIB, this.capacity * TOKEN_BYTES_PER_BLOCK),
       extraBytes: options.extraBytes ?? 32 * MIB,
     });
     this.returns = new Returns(options.returnCapacity ?? 65_536);
@@ -87,7 +90,12 @@ export class KvIndex {
 
   /** Who holds a prompt's prefix, and where the prompt leaves what is known. */
   prefix(tokens: Uint32Array, options: PrefixOptions = {}): PrefixAnswer {
-    return queryPrefix(this.graph, this.streams, { tokens, options });
+    return finish(this.prefixSteps(tokens, options));
+  }
+
+  /** As `prefix`, in slices between which the index may change; as of the time asked for, which should not be now. */
+  prefixSteps(tokens: Uint32Array, options: PrefixOptions): Generator<undefined, PrefixAnswer> {
+    return prefixSteps(this.graph, this.streams, { tokens, options });
   }
 
   /**
@@ -95,16 +103,23 @@ export class KvIndex {
    * @throws PdscopeError `kv_stream_unknown` when the stream is not known.
    */
   explain(tokens: Uint32Array, stream: StreamId, options: ExplainOptions = {}): Explanation {
-    const blocks = this.#need(stream);
-    return explain(this.graph, blocks, { tokens, options, nameOf: (number) => this.#byNumber[number]?.identity.id });
+    return finish(this.explainSteps(tokens, stream, options));
+  }
+
+  /**
+   * As `explain`, in slices between which the index may change; as of the time asked for, which should not be now.
+   * @throws PdscopeError `kv_stream_unknown` when the stream is not known.
+   */
+  explainSteps(tokens: Uint32Array, stream: StreamId, options: ExplainOptions = {}): Generator<undefined, Explanation> {
+    return explainSteps(this.graph, this.#need(stream), { tokens, options, nameOf: (number) => this.#byNumber[number]?.identity.id });
   }
 
   /**
    * Blocks held, newest first.
-   * @throws PdscopeError `kv_stream_unknown` when the named stream is not known.
+   * @throws PdscopeError `kv_stream_unknown` when the named stream is not attached.
    */
   blocks(input: ParsedOperationInput<'kv.blocks'>): ResidentPage {
-    if (input.stream !== undefined) this.#need(input.stream);
+    if (input.stream !== undefined && this.#need(input.stream).isClosed) throw unknownStream(input.stream);
     return listBlocks(this.graph, this.streams, input);
   }
 
@@ -115,7 +130,11 @@ export class KvIndex {
 
   #need(id: StreamId): StreamBlocks {
     const stream = this.#byId.get(id);
-    if (stream === undefined) throw new PdscopeError('kv_stream_unknown', `No KV event stream ${id} is attached; it may have been removed.`);
+    if (stream === undefined) throw unknownStream(id);
     return stream;
   }
+}
+
+function unknownStream(id: StreamId): PdscopeError {
+  return new PdscopeError('kv_stream_unknown', `No KV event stream ${id} is attached; it may have been removed.`);
 }

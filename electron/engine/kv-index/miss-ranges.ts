@@ -18,7 +18,12 @@ const SHOWN_TOKENS = 32;
  */
 export function missRanges(explanation: Explanation, names: RangeNames): MissRange[] {
   const ranges: MissRange[] = [];
-  for (const range of explanation.ranges) ranges.push(toRange(range, explanation, { ...names, cause: ranges.find(({ kind }) => kind !== 'hit') }));
+  let cause: MissRange | undefined;
+  for (const range of explanation.ranges) {
+    const made = toRange(range, explanation, { ...names, cause });
+    ranges.push(made);
+    if (made.kind !== 'hit') cause ??= made;
+  }
   return ranges;
 }
 

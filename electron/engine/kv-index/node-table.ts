@@ -9,9 +9,9 @@
  * Invariants: a node of known content is in its parent's list of children and in the bucket of (parent, mix); one of
  * unknown content is in neither. No two children of one parent are equal.
  */
-import { NO_TOKENS, TokenPool } from '../kv-events/token-pool.ts';
 import type { ExtraKeys } from './extra-keys.ts';
 import type { Probe } from './probe.ts';
+import { NO_TOKENS, TokenPool } from './token-pool.ts';
 
 export interface NodeTableOptions {
   readonly capacity: number;
@@ -77,6 +77,18 @@ export class NodeTable {
   /** Bytes reserved for token ids. */
   get tokenBytes(): number {
     return this.#tokens.bytes;
+  }
+
+  /** Parent, number of children and generation of every node up to `last`, as they are now; for counts over the whole tree. */
+  links(last: number): { readonly parents: Uint32Array; readonly children: Uint32Array; readonly generations: Uint32Array } {
+    const words = this.#words;
+    const [parents, children, generations] = [new Uint32Array(last + 1), new Uint32Array(last + 1), new Uint32Array(last + 1)];
+    for (let node = 1, at = STRIDE; node <= last; node += 1, at += STRIDE) {
+      parents[node] = words[at + PARENT] ?? 0;
+      children[node] = words[at + CHILDREN] ?? 0;
+      generations[node] = words[at + GENERATION] ?? 0;
+    }
+    return { parents, children, generations };
   }
 
   /** Highest number a node has had; for walks over all. */
@@ -190,7 +202,8 @@ export class NodeTable {
     this.#extras.release(words[at + EXTRA] ?? 0);
     if (!this.isPlaced(node)) this.unplaced -= 1;
     const generation = ((words[at + GENERATION] ?? 0) + 1) >>> 0;
-    words.fill(0, at, at + STRIDE);
+    // A loop, as a call of `fill` costs more than so few words.
+    for (let word = at; word < at + STRIDE; word += 1) words[word] = 0;
     words[at + GENERATION] = generation;
     words[at + CHAIN] = this.#free;
     this.#free = node;

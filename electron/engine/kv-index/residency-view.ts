@@ -1,5 +1,6 @@
 /** Answers `cache.residency`: every stream's blocks in the order they were stored, binned into cells. */
 import type { ResidencyMap, ResidencyRow } from '#shared/cache.ts';
+import { ROLES } from '#shared/vocabulary.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { nodeId } from './node-view.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
@@ -8,15 +9,16 @@ import type { ViewContext } from './view-context.ts';
 /** Blocks per slice; a millisecond or two. */
 const SLICE = 8192;
 
-/** In slices; a row is of the time when it was made. `cells`: at most, per row. */
+/** In slices, by role and name; a row is of the time when it was made. `cells`: at most, per row. */
 export function* residencyMap(graph: BlockGraph, streams: readonly StreamBlocks[], how: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyMap> {
   const rows: ResidencyRow[] = [];
   for (const stream of streams) if (!stream.isClosed) rows.push(yield* residencyRow(graph, stream, how));
+  rows.sort((a, b) => ROLES.indexOf(a.role) - ROLES.indexOf(b.role) || a.stream.localeCompare(b.stream, 'en', { numeric: true }));
   return { nowUnixMs: how.context.nowUnixMs, rows };
 }
 
 function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context }: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyRow> {
-  const slots = placedSlots(graph, stream);
+  const slots = yield* placedSlots(graph, stream);
   const { identity } = stream;
   const blocksPerCell = Math.max(1, Math.ceil(slots.length / cells));
   const capacityBlocks = context.capacityBlocksOf?.(identity.id);
@@ -58,10 +60,27 @@ function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context
   };
 }
 
-/** Live slots of blocks whose place is known, the GPU's first, each medium's in the order of storing. */
-function placedSlots(graph: BlockGraph, stream: StreamBlocks): number[] {
-  const ordered = stream.residencies.toSorted((a, b) => Number(b.medium === 'GPU') - Number(a.medium === 'GPU'));
-  return ordered.flatMap(({ era }) => Array.from(graph.holdings.slotsOf(era)).filter((slot) => graph.nodes.isPlaced(graph.holdings.nodeOf(slot))).reverse());
+/** In slices: live slots of blocks whose place is known, the GPU's first, each medium's in the order of storing. */
+function* placedSlots(graph: BlockGraph, stream: StreamBlocks): Generator<undefined, Uint32Array> {
+  const slots = new Uint32Array(stream.residencies.reduce((sum, { era }) => sum + era.count, 0));
+  let count = 0;
+  for (const { era } of stream.residencies.toSorted((a, b) => Number(b.medium === 'GPU') - Number(a.medium === 'GPU'))) {
+    const from = count;
+    let turn = 0;
+    // The era's list is newest first. It is walked by links, so what was stored or went between slices may be missed.
+    for (let slot = era.tail; slot !== 0 && count < slots.length; slot = graph.holdings.olderInEra(slot)) {
+      turn += 1;
+      if (turn % SLICE === 0) {
+        yield undefined;
+        if (graph.holdings.eraOf(slot) !== era) break;
+      }
+      if (!graph.nodes.isPlaced(graph.holdings.nodeOf(slot))) continue;
+      slots[count] = slot;
+      count += 1;
+    }
+    slots.subarray(from, count).reverse();
+  }
+  return slots.subarray(0, count);
 }
 
 function countStreams(graph: BlockGraph, node: number): number {

@@ -43,5 +43,6 @@ const PAIRED_KINDS: ReadonlySet<string> = new Set(['full_attention', 'mla_attent
 
 /** Whether a group's blocks may be told from tokens; exact arithmetic must agree. */
 export function isPairedKind(specKind: string | undefined): boolean {
-  return specKind === undefined || PAIRED_KINDS.has(specKind);
+  // Most of all, told apart without hashing; asked with every event.
+  return specKind === undefined || specKind === 'full_attention' || PAIRED_KINDS.has(specKind);
 }

@@ -34,6 +34,11 @@ export class Returns {
     return Math.max(0, this.total - this.#capacity);
   }
 
+  /** Of the oldest that is kept; undefined without any. */
+  get oldestStoredAtUnixMs(): number | undefined {
+    return this.total === 0 ? undefined : this.#times[(this.dropped % this.#capacity) * 2 + 1];
+  }
+
   add(entry: BlockReturn): void {
     const place = this.total % this.#capacity;
     this.total += 1;

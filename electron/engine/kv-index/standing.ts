@@ -42,19 +42,18 @@ export function standingOf(graph: BlockGraph, node: number, stream: StreamBlocks
   return heldSlot === 0 ? best : { kind: 'held', slot: heldSlot, media };
 }
 
-/** Streams that held a node at a time. */
-export function holdersOf(graph: BlockGraph, node: number, atUnixMs: number): Set<number> {
-  const streams = new Set<number>();
+/** Puts the numbers of streams that held a node at a time into `into`, once for each residency of theirs. */
+export function holdersOf(graph: BlockGraph, node: number, { atUnixMs, into }: { readonly atUnixMs: number; readonly into: number[] }): void {
+  into.length = 0;
   for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = graph.holdings.nextOfNode(slot)) {
     const residency = graph.residencies[graph.holdings.residencyOf(slot)];
-    if (residency !== undefined && isHeldAt(graph, slot, atUnixMs)) streams.add(residency.streamNumber);
+    if (residency !== undefined && isHeldAt(graph, slot, atUnixMs)) into.push(residency.streamNumber);
   }
-  return streams;
 }
 
 /** Whether a holding's block was resident at a time, as far as is remembered. */
 export function isHeldAt(graph: BlockGraph, slot: number, atUnixMs: number): boolean {
-  return atUnixMs === NOW ? graph.holdings.isLive(slot) : slotStanding(graph, slot, atUnixMs).kind === 'held';
+  return atUnixMs === NOW ? graph.holdings.isLive(slot) : graph.holdings.wasHeldAt(slot, atUnixMs);
 }
 
 /**
@@ -68,7 +67,7 @@ export function wasKnownAt(graph: BlockGraph, node: number, { atUnixMs, stream }
     if (!holdings.hasHistory(slot)) continue;
     isRemembered = true;
     if (stream !== undefined && residencies[holdings.residencyOf(slot)]?.streamNumber !== stream) continue;
-    if (atUnixMs === NOW || slotStanding(graph, slot, atUnixMs).kind !== 'never') return true;
+    if (atUnixMs === NOW || holdings.wasStoredBy(slot, atUnixMs)) return true;
   }
   return stream === undefined && !isRemembered;
 }

@@ -1,5 +1,5 @@
 /** Answers `cache.storms`: blocks that an engine evicted and had to store again shortly after. */
-import type { EvictionStorm } from '#shared/cache.ts';
+import type { EvictionStorm, EvictionStorms } from '#shared/cache.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { BlockGraph } from './block-graph.ts';
 import type { BlockReturn, Returns } from './returns.ts';
@@ -18,8 +18,20 @@ export interface StormQuery {
 const SAMPLES = 10;
 const MAX_STORMS = 200;
 
-/** Storms of every stream, newest first. */
-export function storms(graph: BlockGraph, query: StormQuery, how: { readonly returns: Returns; readonly streams: ReadonlyMap<StreamId, StreamBlocks>; readonly counts: SubtreeCounts; readonly context: ViewContext }): EvictionStorm[] {
+/** Storms of every stream, newest first; how far back they are complete, where returns were let go. */
+export function stormsOf(graph: BlockGraph, query: StormQuery, how: StormInput): EvictionStorms {
+  const oldest = how.returns.dropped === 0 ? undefined : how.returns.oldestStoredAtUnixMs;
+  return { storms: storms(graph, query, how), ...(oldest !== undefined && oldest > how.context.nowUnixMs - query.windowMs && { completeSinceUnixMs: oldest }) };
+}
+
+interface StormInput {
+  readonly returns: Returns;
+  readonly streams: ReadonlyMap<StreamId, StreamBlocks>;
+  readonly counts: SubtreeCounts;
+  readonly context: ViewContext;
+}
+
+function storms(graph: BlockGraph, query: StormQuery, how: StormInput): EvictionStorm[] {
   const { returns, streams, context } = how;
   const lines = new TreeLines(graph, context, how.counts);
   const found: EvictionStorm[] = [];
@@ -35,6 +47,7 @@ export function storms(graph: BlockGraph, query: StormQuery, how: { readonly ret
         fromUnixMs: storm[0]?.storedAtUnixMs ?? 0,
         toUnixMs: storm.at(-1)?.storedAtUnixMs ?? 0,
         blocks: storm.length,
+        tokens: storm.reduce((sum, entry) => sum + entry.tokens, 0),
         shortestMs: gaps[0] ?? 0,
         medianMs: gaps[Math.floor((gaps.length - 1) / 2)] ?? 0,
         samples: worst(graph, storm).map((node) => lines.line(node)),

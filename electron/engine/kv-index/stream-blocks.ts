@@ -8,6 +8,7 @@
  */
 import type { LostRange } from './answers.ts';
 import type { ResidentCount } from '#shared/kv.ts';
+import type { StreamBooks } from '../kv-events/block-books.ts';
 import type { KvEvent, RemovedEvent, ResidencyFields, StoredEvent } from '../kv-events/kv-event.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { BlockGraph } from './block-graph.ts';
@@ -18,6 +19,7 @@ import { ROOT } from './node-table.ts';
 import { Probe } from './probe.ts';
 import { isPairedKind, type Residency, type Tier } from './residency.ts';
 import type { Returns } from './returns.ts';
+import { SecondCopies } from './second-copies.ts';
 
 /** What an event is told with. */
 export interface EventContext {
@@ -42,6 +44,14 @@ export interface BlockSink {
   detach(atUnixMs: number): void;
 }
 
+interface CurrentBlock {
+  high: number;
+  low: number;
+  digest: string | undefined;
+  atUnixMs: number;
+  isReporting: boolean;
+}
+
 /** Real streams have a handful: groups times tiers. Beyond this, events name residencies that no engine has. */
 const MAX_RESIDENCIES = 256;
 /** Blocks removed in a row that the next store is said to have displaced. */
@@ -49,14 +59,20 @@ const MAX_PENDING = 4096;
 /** The parent of a block is not known, not even as a hash. */
 const UNKNOWN = -1;
 
-export class StreamBlocks implements BlockSink {
+export class StreamBlocks implements BlockSink, StreamBooks {
   readonly identity: StreamIdentity;
   readonly number: number;
   readonly coverage = new Coverage();
   /** Removals of hashes not held: normal after late attach or a gap. */
   unknownRemovals = 0;
+  /** Blocks stored while they were held: copies, or reuse that was announced. */
+  duplicateStores = 0;
+  /** Events that continue a block never seen stored, in groups that serve prefixes. */
+  unknownParents = 0;
   /** Blocks left out because the stream named too many residencies, or a chain longer than the index. */
   untracked = 0;
+  /** On the GPU, where prefixes are served from. */
+  readonly secondCopies = new SecondCopies();
   /** Blocks stored again after their eviction. */
   returns = 0;
   /** The engine's life, as counted here: 1 from the first on. */
@@ -66,8 +82,11 @@ export class StreamBlocks implements BlockSink {
   readonly #graph: BlockGraph;
   readonly #returns: Returns;
   readonly #probe = new Probe();
+  /** The block being stored; one object for all, as millions are. */
+  readonly #block: CurrentBlock = { high: 0, low: 0, digest: undefined, atUnixMs: 0, isReporting: false };
   #residencies: Residency[] = [];
   #recent: Residency | undefined;
+  #displacedBefore = 0;
 
   constructor(identity: StreamIdentity, number: number, shared: { readonly graph: BlockGraph; readonly returns: Returns }) {
     this.identity = identity;
@@ -108,11 +127,16 @@ export class StreamBlocks implements BlockSink {
     }
   }
 
-  /** Watched again after `detach`; what happened in between is lost. */
+  /** Watched again after `detach`; what happened in between is lost. Counts begin anew, as the stream's others do. */
   reopen(): void {
     this.isClosed = false;
+    this.unknownRemovals = 0;
+    this.duplicateStores = 0;
+    this.unknownParents = 0;
+    this.untracked = 0;
     this.#residencies = this.#residencies.filter((residency) => this.#graph.residencies[residency.number] === residency);
     this.#recent = undefined;
+    this.#displacedBefore = this.#displaced();
     for (const residency of this.#residencies) residency.isClosed = false;
   }
 
@@ -121,7 +145,10 @@ export class StreamBlocks implements BlockSink {
     return this.isClosed && this.#residencies.every((residency) => residency.slots === 0);
   }
 
-  /** Blocks by medium, for media that were seen; a medium that was emptied counts 0. */
+  get displaced(): number {
+    return this.#displaced() - this.#displacedBefore;
+  }
+
   counts(): ResidentCount[] {
     const byMedium = new Map<string, number>();
     for (const { medium, era } of this.#residencies) byMedium.set(medium, (byMedium.get(medium) ?? 0) + era.count);
@@ -131,6 +158,10 @@ export class StreamBlocks implements BlockSink {
   /** Blocks held whose place in the tree is not known. */
   unplaced(): number {
     return this.#residencies.reduce((sum, { era }) => sum + era.unplaced, 0);
+  }
+
+  #displaced(): number {
+    return this.#residencies.reduce((sum, { evicted }) => sum + evicted, 0);
   }
 
   #stored(event: StoredEvent, context: EventContext): void {
@@ -144,21 +175,39 @@ export class StreamBlocks implements BlockSink {
     const graph = this.#graph;
     // Sliding-window and Mamba groups skip masked blocks, so hashes and tokens pair up only where the kind says so and
     // the sum is exact (vllm/v1/core/block_pool.py).
-    const isPaired = event.blockSize > 0 && event.tokens.length === count * event.blockSize && isPairedKind(event.specKind);
+    const isPairing = isPairedKind(event.specKind);
+    const isPaired = isPairing && graph.keepsContent && event.blockSize > 0 && event.tokens.length === count * event.blockSize;
     if (isPaired) residency.blockSize = event.blockSize;
-    else if (!isPairedKind(event.specKind)) residency.isPrefix = false;
+    else if (!isPairing) residency.isPrefix = false;
+    const block = this.#block;
+    block.atUnixMs = context.atUnixMs;
+    block.isReporting = context.isReporting === true;
+    const hasKeys = event.extraKeys !== undefined || event.loraName !== undefined || event.loraId !== undefined || event.cacheSalt !== undefined;
     let parent = isPaired ? this.#parentOf(event, residency) : UNKNOWN;
     for (let index = 0; index < count; index += 1) {
+      const high = words[index * 2] ?? 0;
+      const low = words[index * 2 + 1] ?? 0;
+      if (parent !== UNKNOWN) this.#probe.set(event.tokens, index * event.blockSize, event.blockSize);
+      const held = graph.holdings.find(residency.number, high, low);
+      if (held !== 0 && graph.holdings.isLive(held) && this.#isAsKnown(held, parent)) {
+        this.#again(held);
+        if (isPaired) parent = graph.holdings.nodeOf(held);
+        continue;
+      }
       if (parent !== UNKNOWN) graph.pin(parent);
       if (!graph.reserve(isPaired ? event.blockSize : 0)) {
         this.untracked += count - index;
         break;
       }
-      const high = words[index * 2] ?? 0;
-      const low = words[index * 2 + 1] ?? 0;
-      const slot = graph.holdings.find(residency.number, high, low);
-      const node = this.#nodeOf(event, index, { parent, known: slot === 0 ? graph.holdings.nodeOfHash(this.number, high, low) : graph.holdings.nodeOf(slot) });
-      this.#hold(slot, residency, { high, low, node, digest: digests?.[index], context });
+      // Making room may have freed what was found before.
+      const slot = held === 0 ? 0 : graph.holdings.find(residency.number, high, low);
+      const known = slot === 0 ? graph.holdings.nodeOfHash(this.number, high, low) : graph.holdings.nodeOf(slot);
+      if (parent !== UNKNOWN) this.#probe.extra = hasKeys ? graph.extras.ofBlock(event, index, { isFirst: parent === ROOT, owner: this.identity.instance }) : NO_EXTRA;
+      const node = this.#nodeOf(known, parent);
+      block.high = high;
+      block.low = low;
+      block.digest = digests?.[index];
+      this.#hold(slot, residency, node);
       if (isPaired) parent = node;
     }
     graph.pin(ROOT);
@@ -171,56 +220,77 @@ export class StreamBlocks implements BlockSink {
     const high = event.parent.words[0] ?? 0;
     const low = event.parent.words[1] ?? 0;
     const known = graph.holdings.nodeOfHash(this.number, high, low);
+    // Or known only as what another block named as its parent.
+    if (known === 0 || graph.nodes.storesOf(known) === 0) this.unknownParents += 1;
     if (known !== 0) return known;
     if (!graph.reserve(0)) return UNKNOWN;
     const node = graph.nodes.createUnknown();
-    const slot = graph.createHolding(residency, [high, low], node);
+    const slot = graph.createHolding(residency, { high, low }, node);
     const digest = event.parent.digests?.[0];
     if (digest !== undefined) graph.holdings.setDigest(slot, digest);
     return node;
   }
 
-  #nodeOf(event: StoredEvent, index: number, { parent, known }: { readonly parent: number; readonly known: number }): number {
+  /** Whether a store tells nothing new of a block that is held, so that it needs no room. The probe is at its content. */
+  #isAsKnown(slot: number, parent: number): boolean {
+    const { nodes, holdings } = this.#graph;
+    const node = holdings.nodeOf(slot);
+    if (parent === UNKNOWN) return true;
+    return nodes.isKnown(node) && (nodes.isPlaced(node) || !nodes.isPlaced(parent)) && nodes.hasTokens(node, this.#probe);
+  }
+
+  /** A block that is held is stored once more. */
+  #again(slot: number): void {
+    const { atUnixMs, isReporting } = this.#block;
+    const { nodes, holdings } = this.#graph;
+    const residency = this.#graph.residencies[holdings.residencyOf(slot)];
+    const node = holdings.nodeOf(slot);
+    this.duplicateStores += 1;
+    nodes.countStore(node);
+    holdings.again(slot, isReporting);
+    if (!isReporting && residency?.isPrefix === true && residency.medium === 'GPU') this.secondCopies.add(atUnixMs, nodes.sizeOf(node));
+  }
+
+  /** The node of a block whose content the probe is at. */
+  #nodeOf(known: number, parent: number): number {
     const graph = this.#graph;
     if (parent === UNKNOWN) return known === 0 ? graph.nodes.createUnknown() : known;
-    const probe = this.#probe;
-    probe.set(event.tokens, index * event.blockSize, event.blockSize);
-    const extra = graph.extras.ofBlock(event, index, { isFirst: parent === ROOT, owner: this.identity.instance });
-    probe.extra = extra;
-    const node = graph.settle(known, parent, probe);
+    const { extra } = this.#probe;
+    const node = graph.settle(known, parent, this.#probe);
     if (extra !== NO_EXTRA) graph.extras.discard(extra);
     return node;
   }
 
-  #hold(found: number, residency: Residency, block: { readonly high: number; readonly low: number; readonly node: number; readonly digest: string | undefined; readonly context: EventContext }): void {
+  /** Stores the block at hand, which is of the content of `node`. `found`: the slot that its hash has, or 0. */
+  #hold(found: number, residency: Residency, node: number): void {
     const graph = this.#graph;
     const { holdings, nodes } = graph;
-    const { high, low, node, context } = block;
-    nodes.countStore(node);
+    const block = this.#block;
     let slot = found;
     if (slot !== 0 && holdings.isLive(slot)) {
       graph.rehome(slot, node);
-      holdings.again(slot, context.isReporting === true);
+      this.#again(slot);
       return;
     }
-    if (slot === 0) slot = graph.createHolding(residency, [high, low], node);
+    nodes.countStore(node);
+    if (slot === 0) slot = graph.createHolding(residency, block, node);
     else {
       graph.rehome(slot, node);
-      if (holdings.isOpen(slot)) graph.close(slot, context.atUnixMs, 'removed');
+      if (holdings.isOpen(slot)) graph.close(slot, block.atUnixMs, 'removed');
     }
     if (block.digest !== undefined && holdings.digestOf(slot) === undefined) holdings.setDigest(slot, block.digest);
     const evictedAtUnixMs = holdings.evictedAt(slot);
-    graph.open(slot, residency.era, context.atUnixMs);
+    graph.open(slot, residency.era, block.atUnixMs);
     if (evictedAtUnixMs !== undefined) {
       this.returns += 1;
       this.#returns.add({
         stream: this.identity.id, node, generation: nodes.generationOf(node), tokens: nodes.sizeOf(node),
-        evictedAtUnixMs, storedAtUnixMs: context.atUnixMs,
+        evictedAtUnixMs, storedAtUnixMs: block.atUnixMs,
       });
     }
     const { pending } = residency.tier;
     if (pending.length === 0) return;
-    for (const gone of pending) if (graph.residencies[holdings.residencyOf(gone)]?.tier === residency.tier) holdings.setDisplacer(gone, high, low);
+    for (const gone of pending) if (graph.residencies[holdings.residencyOf(gone)]?.tier === residency.tier) holdings.setDisplacer(gone, block.high, block.low);
     pending.length = 0;
   }
 
@@ -294,7 +364,7 @@ const upperCased = new Map<string, string>();
 
 /** Media are compared case-insensitively (Mooncake's store says `cpu`), and nil means the engine's own GPU pool. */
 export function normaliseMedium(medium: string | undefined): string {
-  if (medium === undefined) return 'GPU';
+  if (medium === undefined || medium === 'GPU') return 'GPU';
   let upper = upperCased.get(medium);
   if (upper === undefined) {
     upper = medium.toUpperCase();

@@ -1,6 +1,6 @@
 /**
- * Held blocks below every node, counted over the whole tree in slices, so that a million blocks hold nothing up. Counts
- * are those of one instant: parents are copied first, and marks are taken in the same turn.
+ * Held blocks below every node, counted over the whole tree in slices, so that a million blocks hold nothing up. The tree is
+ * that of one instant: its links are copied in one turn. What comes or goes while the marks are taken counts or not.
  */
 import type { BlockGraph } from './block-graph.ts';
 import { ROOT } from './node-table.ts';
@@ -16,15 +16,16 @@ export interface SubtreeCounts {
   of(node: number): number;
 }
 
-/** Marks the placed nodes that `accept` takes, by residency: bit `1 << side` of those held by a residency of that side. */
-export function markHeld(graph: BlockGraph, sideOf: (residency: number) => number | undefined): Marks {
+/** In slices. Marks the placed nodes that `accept` takes, by residency: bit `1 << side` of those held by a residency of that side. */
+export function* markHeld(graph: BlockGraph, sideOf: (residency: number) => number | undefined): Generator<undefined, Marks> {
   const { nodes, holdings, residencies } = graph;
   const marks = new Uint8Array(nodes.highest + 1);
   const bits = residencies.map((_, number) => {
     const side = sideOf(number);
     return side === undefined ? 0 : 1 << side;
   });
-  for (let slot = 1; slot <= holdings.highest; slot += 1) {
+  for (let slot = 1, last = holdings.highest; slot <= last; slot += 1) {
+    if (slot % SLICE === 0) yield undefined;
     const bit = bits[holdings.residencyOf(slot)] ?? 0;
     if (bit === 0 || !holdings.isLive(slot)) continue;
     const node = holdings.nodeOf(slot);
@@ -39,15 +40,9 @@ export function markHeld(graph: BlockGraph, sideOf: (residency: number) => numbe
  */
 export function* countBelow(graph: BlockGraph, marks: Marks, joins?: (child: number, parent: number) => boolean): Generator<undefined, SubtreeCounts> {
   const { nodes } = graph;
-  const last = nodes.highest;
-  const parents = new Uint32Array(last + 1);
-  const pending = new Uint32Array(last + 1);
-  const generations = new Uint32Array(last + 1);
-  for (let node = 1; node <= last; node += 1) {
-    parents[node] = nodes.parentOf(node);
-    pending[node] = nodes.childCount(node);
-    generations[node] = nodes.generationOf(node);
-  }
+  // Nodes made since the marks were taken are not in them.
+  const last = Math.min(nodes.highest, marks.length - 1);
+  const { parents, children: pending, generations } = nodes.links(last);
   const counts = new Uint32Array(last + 1);
   for (let node = 1; node <= last; node += 1) counts[node] = marks[node] === 0 ? 0 : 1;
   const leaves = pending.slice();

@@ -1,7 +1,7 @@
 /** Answers `cache.tree` and `cache.search`: what is held now, as a tree of contents over all instances. */
-import type { TreeNode, TreePage } from '#shared/cache.ts';
+import type { TreePage, TreeSearch } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
-import type { InstanceId, StreamId } from '#shared/ids.ts';
+import type { InstanceId } from '#shared/ids.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { ROOT } from './node-table.ts';
 import { findNode } from './node-view.ts';
@@ -18,23 +18,18 @@ export interface TreeQuery {
   readonly limit: number;
 }
 
-export interface SearchAnswer {
-  readonly matches: readonly TreeNode[];
-  readonly matchedTokens: number;
-  readonly askedTokens: number;
-}
-
 /** Lines of a path at most; a deeper one is cut at the root's end. */
 const MAX_PATH = 64;
 /** A key that no node has, so that every node counts as having another. */
 const ANY_KEY = 0xffff_ffff;
 
 /** Counts what is held below every node, by everybody or by one instance. */
-export function countHeld(graph: BlockGraph, instance: InstanceId | undefined): Generator<undefined, SubtreeCounts> {
-  return countBelow(graph, markHeld(graph, (number) => {
+export function* countHeld(graph: BlockGraph, instance: InstanceId | undefined): Generator<undefined, SubtreeCounts> {
+  const marks = yield* markHeld(graph, (number) => {
     const residency = graph.residencies[number];
     return residency === undefined || (instance !== undefined && residency.stream.instance !== instance) ? undefined : 0;
-  }));
+  });
+  return yield* countBelow(graph, marks);
 }
 
 /** @throws PdscopeError `kv_block_unknown` when the index has forgotten the node. */
@@ -53,12 +48,12 @@ export function treePage(graph: BlockGraph, query: TreeQuery, how: { readonly co
     totalNodes: graph.nodes.size,
     capacity: how.capacity,
     evicted: graph.evicted,
-    confidence: context.confidenceOf(streamsIn(graph, query.instance)),
+    confidence: context.confidenceIn(query.instance === undefined ? undefined : [query.instance]),
   };
 }
 
 /** Finds the longest beginning of `tokens` that is in the index, under any key; matches are the blocks it ends in. */
-export function searchPrefix(graph: BlockGraph, input: { readonly tokens: Uint32Array; readonly limit: number }, how: { readonly counts: SubtreeCounts; readonly context: ViewContext }): SearchAnswer {
+export function searchPrefix(graph: BlockGraph, input: { readonly tokens: Uint32Array; readonly limit: number }, how: { readonly counts: SubtreeCounts; readonly context: ViewContext }): TreeSearch {
   const { tokens, limit } = input;
   let best: { readonly nodes: readonly number[]; readonly matched: number } = { nodes: [], matched: 0 };
   for (const size of blockSizes(graph)) {
@@ -66,7 +61,9 @@ export function searchPrefix(graph: BlockGraph, input: { readonly tokens: Uint32
     if (found.matched > best.matched) best = found;
   }
   const lines = new TreeLines(graph, how.context, how.counts);
-  return { matches: best.nodes.slice(0, limit).map((node) => lines.line(node)), matchedTokens: best.matched, askedTokens: tokens.length };
+  // Equally long matches: the heaviest first.
+  const ranked = best.nodes.toSorted((a, b) => how.counts.of(b) - how.counts.of(a));
+  return { matches: ranked.slice(0, limit).map((node) => lines.line(node)), matchedTokens: best.matched, askedTokens: tokens.length, confidence: how.context.confidenceIn() };
 }
 
 /** Block sizes in use. */
@@ -115,11 +112,6 @@ function rankBy(graph: BlockGraph, lines: TreeLines, { counts, orderBy }: { read
     case 'recent': return (node) => lines.lastStoredAt(node);
   }
   return orderBy;
-}
-
-function streamsIn(graph: BlockGraph, instance: InstanceId | undefined): StreamId[] {
-  const ids = graph.residencies.flatMap((residency) => (residency === undefined || residency.isClosed || (instance !== undefined && residency.stream.instance !== instance) ? [] : [residency.stream.id]));
-  return Array.from(new Set(ids));
 }
 
 /** @throws PdscopeError `kv_block_unknown` when the index has forgotten the node. */

@@ -1,5 +1,5 @@
 /** What the views of the cache need that the index does not know: roles, trust, sizes, and the time. */
-import type { Confidence, NodeHolder } from '#shared/cache.ts';
+import type { Confidence, KvBytes, NodeHolder } from '#shared/cache.ts';
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import type { BlockGraph } from './block-graph.ts';
@@ -11,8 +11,10 @@ export interface ViewContext {
   readonly roleOf: (instance: InstanceId) => Role | undefined;
   /** How far an answer resting on these streams can be trusted. */
   readonly confidenceOf: (streams: readonly StreamId[]) => Confidence;
-  /** Bytes of KV cache per token on an instance, when it said. */
-  readonly bytesPerTokenOf?: (instance: InstanceId) => number | undefined;
+  /** The same of all that these instances hold: one without a stream counts, too. Default: of every stream watched. */
+  readonly confidenceIn: (instances?: readonly InstanceId[]) => Confidence;
+  /** Bytes of KV cache per token on an instance, when somebody says. */
+  readonly kvBytesOf?: (instance: InstanceId) => KvBytes | undefined;
   /** Blocks that a stream's engine has room for, when it said. */
   readonly capacityBlocksOf?: (stream: StreamId) => number | undefined;
 }

@@ -86,12 +86,14 @@ export function factsOfStream(lastBytes: Buffer): StreamFacts {
   for (const payload of payloadsFromEnd(lastBytes.toString('utf8'))) {
     const event = asJsonObject(parseText(payload));
     if (event === undefined) continue;
-    usage ??= usageOf(event['usage']);
+    usage ??= usageOf(event['usage'] ?? asJsonObject(event['response'])?.['usage']);
     metrics ??= asJsonObject(event['metrics']);
     finishReason ??= finishReasonOf(event['choices']);
     error ??= event['error'] ?? undefined;
     if (++read === EVENTS_READ || (usage !== undefined && finishReason !== undefined)) break;
   }
+  // The last event of /v1/responses repeats the whole answer, so its beginning may be cut off.
+  usage ??= usageOf(parse(lastValueOf(lastBytes, USAGE)));
   const facts = collect({ usage, metrics, finishReason, params: lastValueOf(lastBytes, PARAMS) });
   return { facts, ...(error !== undefined && { error }) };
 }
@@ -116,15 +118,17 @@ function* payloadsFromEnd(text: string): Generator<string> {
   }
 }
 
+/** `input_tokens` and so on: /v1/responses and /v1/messages (vllm/entrypoints/openai/responses/protocol.py, vllm/entrypoints/anthropic/protocol.py). */
 function usageOf(value: unknown): LegUsage | undefined {
   const usage = asJsonObject(value);
   if (usage === undefined) return undefined;
   const found: { -readonly [K in keyof LegUsage]: LegUsage[K] } = {};
-  const promptTokens = asCount(usage['prompt_tokens']);
+  const promptTokens = asCount(usage['prompt_tokens'] ?? usage['input_tokens']);
   if (promptTokens !== undefined) found.promptTokens = promptTokens;
-  const completionTokens = asCount(usage['completion_tokens']);
+  const completionTokens = asCount(usage['completion_tokens'] ?? usage['output_tokens']);
   if (completionTokens !== undefined) found.completionTokens = completionTokens;
-  const cachedTokens = asCount(asJsonObject(usage['prompt_tokens_details'])?.['cached_tokens']);
+  const details = asJsonObject(usage['prompt_tokens_details']) ?? asJsonObject(usage['input_tokens_details']);
+  const cachedTokens = asCount(details?.['cached_tokens']);
   if (cachedTokens !== undefined) found.cachedTokens = cachedTokens;
   return found;
 }

@@ -8,8 +8,9 @@ const LEAST_CONFIDENCE = 0.8;
 
 /** @param limit uncached tokens from which on prefill runs. Of several instances the one with the fewest legs, then the smallest rest. */
 export function findDecodeHolder(candidates: readonly Instance[], prompt: PromptView, limit: number): DecodeHolder | undefined {
+  if (prompt.tokens === undefined) return undefined;
   const holders = prompt.holders();
-  const promptTokens = prompt.tokens?.length ?? 0;
+  const promptTokens = prompt.tokens.length;
   if (typeof holders === 'string') return undefined;
   let best: DecodeHolder | undefined;
   for (const { instance: id, rank, matchedTokens, confidence } of holders) {

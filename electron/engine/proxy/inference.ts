@@ -212,6 +212,7 @@ class InferenceRun implements LinkedNode {
       tokenizer: this.#tokenizer,
       isAllowed: settings.tokenizeForRouting ?? true,
       deadlineMs: settings.tokenizeDeadlineMs ?? DEFAULT_TOKENIZE_DEADLINE_MS,
+      maySkipPrefill: (settings.prefillSkipTokens ?? 0) > 0,
     });
   }
 
@@ -231,7 +232,7 @@ class InferenceRun implements LinkedNode {
       connector,
       linter,
       blockFatal: settings.blockFatal,
-      ...(looksAtPrompt && { prompt: new PromptView(request, prefixes) }),
+      ...(looksAtPrompt && { prompt: new PromptView(request, prefixes, this.#trace) }),
       prefillSkipTokens,
       onDegraded,
       trace: this.#trace,

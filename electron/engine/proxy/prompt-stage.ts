@@ -3,6 +3,9 @@
  * vllm/entrypoints/serve/tokenize/protocol.py), when neither the request nor a render leg gives them. It is a leg of its
  * own, so its time shows in the request's timeline; it has a hard deadline, after which the request is routed without.
  *
+ * Asking is the dearest part of routing by prefix, a third call beside two. So nobody is asked when no choice could rest on
+ * the answer (one candidate, or nobody who holds a block), nor for a prompt whose tokens were had a moment ago.
+ *
  * Never fails a request: whatever goes wrong is a reason to balance by load, told in the decision.
  */
 import { errorMessage } from '#shared/errors.ts';
@@ -41,12 +44,16 @@ export interface PromptStage {
   readonly tokenizer: RoutingTokenizer;
   readonly isAllowed: boolean;
   readonly deadlineMs: number;
+  /** Whether prefill may be left out, which rests on what decode instances hold. */
+  readonly maySkipPrefill: boolean;
 }
 
 /** Makes the tokens known if need be; undefined when there is nothing to wait for. Never rejects. */
 export function preparePrompt(context: PromptStageContext, stage: PromptStage): Promise<void> | undefined {
   const { prompt, tokenizer, isAllowed } = stage;
   if (!prompt.wantsTokens) return undefined;
+  prompt.needless = reasonNotToAsk(context, stage);
+  if (prompt.needless !== undefined) return undefined;
   const reason = isAllowed ? tokenizer.reasonAgainst : "the prompt's tokens are not known, and asking for them (tokenizeForRouting) is off";
   const instance = reason === undefined ? leastBusy(context.scheduler.candidates('render').routable) : undefined;
   const body = instance === undefined ? undefined : tokenizeBody(context.request);
@@ -54,13 +61,28 @@ export function preparePrompt(context: PromptStageContext, stage: PromptStage): 
     prompt.problem = reason ?? (instance === undefined ? 'no instance could be asked for tokens' : 'the request has no prompt to tokenize');
     return undefined;
   }
-  return tokenize(context, stage, { instance, body });
+  const key = tokenizer.recent.keyOf(body);
+  const known = key === undefined ? undefined : tokenizer.recent.get(key);
+  if (known !== undefined) {
+    prompt.learn(known, 'tokenize');
+    return undefined;
+  }
+  return tokenize(context, stage, { instance, body, key });
+}
+
+/** Undefined when the choice of an instance, or of a rank, may rest on the prompt's tokens. */
+function reasonNotToAsk({ scheduler }: PromptStageContext, { prompt, maySkipPrefill }: PromptStage): string | undefined {
+  const [prefill, decode] = [scheduler.candidates('prefill').routable, scheduler.candidates('decode').routable];
+  const isChoice = (instances: readonly Instance[]): boolean => instances.length > 1 || (instances[0]?.dpSize ?? 1) > 1;
+  const open = [...(isChoice(prefill) ? prefill : []), ...(isChoice(decode) || maySkipPrefill ? decode : [])];
+  if (open.length === 0) return 'the only candidate';
+  return prompt.isHeldAmong(open) ? undefined : 'no candidate holds a block that could be found';
 }
 
 async function tokenize(
   context: PromptStageContext,
   { prompt, tokenizer, deadlineMs }: PromptStage,
-  { instance, body }: { readonly instance: Instance; readonly body: Buffer },
+  { instance, body, key }: { readonly instance: Instance; readonly body: Buffer; readonly key: string | undefined },
 ): Promise<void> {
   try {
     const leg = { kind: 'render', instance, path: TOKENIZE_PATH, body, rewrites: [{ field: '(body)', to: 'the prompt only, for its tokens' }] } as const;
@@ -69,6 +91,7 @@ async function tokenize(
     const tokens = ids === undefined ? undefined : parseTokenIds(ids);
     if (tokens === undefined) throw new ProxyError(502, 'bad_response', `${instance.name} answered ${TOKENIZE_PATH} without token ids.`, { leg: 'render', instance });
     tokenizer.succeeded();
+    if (key !== undefined) tokenizer.recent.set(key, tokens);
     prompt.learn(tokens, 'tokenize');
   } catch (error) {
     const problem = describe(error, instance);

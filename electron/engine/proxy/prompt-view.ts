@@ -5,11 +5,15 @@
  *
  * What instances hold is asked for anew when it is more than a moment old: decode is chosen after prefill has run.
  */
+import type { Instance } from '../fleet/instance.ts';
+import type { RequestTrace } from '../telemetry/trace.ts';
 import { asJsonObject, type ClientRequest } from './client-request.ts';
 import type { InstancePrefix, PrefixLookup } from './policies/prefix-lookup.ts';
 import { tokenIdsOf } from './token-ids.ts';
 
 export type TokenSource = 'request' | 'render' | 'tokenize';
+
+const NO_TOKENS = new Uint32Array(0);
 
 /** Choices of one step share an answer. */
 const FRESH_MS = 10;
@@ -19,15 +23,19 @@ export class PromptView {
   tokensFrom: TokenSource | undefined;
   /** Why there are no tokens. */
   problem: string | undefined;
+  /** Why tokens are not needed: no choice could rest on them. */
+  needless: string | undefined;
   readonly #request: ClientRequest;
   readonly #lookup: PrefixLookup | undefined;
+  readonly #trace: Pick<RequestTrace, 'prompt'> | undefined;
   #holders: readonly InstancePrefix[] = [];
   #askedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param lookup absent: nobody keeps an index. */
-  constructor(request: ClientRequest, lookup: PrefixLookup | undefined) {
+  /** @param lookup absent: nobody keeps an index. @param trace told of the tokens as soon as they are known. */
+  constructor(request: ClientRequest, lookup: PrefixLookup | undefined, trace?: Pick<RequestTrace, 'prompt'>) {
     this.#request = request;
     this.#lookup = lookup;
+    this.#trace = trace;
     this.problem = lookup === undefined ? 'there is no block index' : reasonAgainstTokens(request);
     if (this.problem !== undefined) return;
     const { prompt, token_ids: tokenIds } = request.json;
@@ -38,7 +46,12 @@ export class PromptView {
 
   /** Whether tokens are missing that somebody could give. */
   get wantsTokens(): boolean {
-    return this.tokens === undefined && this.problem === undefined;
+    return this.tokens === undefined && this.problem === undefined && this.needless === undefined;
+  }
+
+  /** Whether some block could be found on any of these. */
+  isHeldAmong(instances: readonly Instance[]): boolean {
+    return this.#lookup?.holdsAny(instances) === true;
   }
 
   learn(tokens: Uint32Array, from: TokenSource): void {
@@ -46,11 +59,13 @@ export class PromptView {
     this.tokensFrom = from;
     this.problem = undefined;
     this.#askedAtMs = Number.NEGATIVE_INFINITY;
+    this.#trace?.prompt(tokens, from);
   }
 
   /** What instances hold of the prompt now, or why that is not known. */
   holders(): readonly InstancePrefix[] | string {
-    const { tokens } = this;
+    // Nobody holds anything of a prompt without tokens, but who is watched, and how well, is the same.
+    const tokens = this.tokens ?? (this.needless === undefined ? undefined : NO_TOKENS);
     if (tokens === undefined || this.#lookup === undefined) return this.problem ?? "the prompt's tokens are not known";
     const nowMs = performance.now();
     if (nowMs - this.#askedAtMs > FRESH_MS) {

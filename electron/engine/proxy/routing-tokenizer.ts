@@ -1,7 +1,8 @@
 /**
- * Whether it is worth asking engines for tokens before routing. One for the whole proxy: when instances keep being late
- * or have no such route, requests stop waiting for them for a while, longer each time.
+ * What is known about asking for tokens: those had just now, and whether it is worth asking engines for tokens before routing. One for
+ * the whole proxy: when instances keep being late or have no such route, requests stop waiting for them for a while, longer each time.
  */
+import { TokenCache } from './token-cache.ts';
 
 /** Failures in a row before a pause. */
 const STRIKES = 3;
@@ -9,6 +10,7 @@ const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 
 export class RoutingTokenizer {
+  readonly recent: TokenCache;
   readonly #now: () => number;
   #strikes = 0;
   #pauseMs = 0;
@@ -18,6 +20,7 @@ export class RoutingTokenizer {
   /** @param now monotonic milliseconds. Default: the system's. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
+    this.recent = new TokenCache(now);
   }
 
   /** Why not to ask now, or undefined. */

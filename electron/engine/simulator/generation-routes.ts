@@ -76,7 +76,7 @@ export function generate(exchange: Exchange, api: SimApi, context: SimContext, d
     answerEncode(exchange, context, { request, responseId, done });
     return;
   }
-  const generation = new Generation({ request, options: context.options, core, responseId, nextSuffix: () => context.prng.hex(8) });
+  const generation = new Generation({ request, options: context.options, core, responseId, nextSuffix: () => context.prng.hex(8), isLying: context.isLying });
   let encoding: NodeJS.Timeout | undefined;
   exchange.onAbort(() => {
     clearTimeout(encoding);

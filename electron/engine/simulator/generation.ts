@@ -59,6 +59,8 @@ export interface GenerationInput {
   readonly responseId: string;
   /** Random suffix for internal ids: 8 hex digits. */
   readonly nextSuffix: () => string;
+  /** Whether usage calls every prompt token cached (fault `wrong-cached-tokens`); asked when usage is told. */
+  readonly isLying: () => boolean;
 }
 
 export class Generation {
@@ -102,10 +104,11 @@ export class Generation {
     const { prompts, n } = this.request;
     const reasoning = this.choices.flatMap((choice) => choice.reasoning?.tokens ?? []);
     const firsts = this.#sequences.filter((_, index) => index % n === 0);
+    const prompt = prompts.reduce((sum, { tokens }) => sum + tokens.length, 0);
     return {
-      prompt: prompts.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      prompt,
       completion: this.#sequences.reduce((sum, sequence) => sum + sequence.outputLength, 0),
-      cached: firsts.reduce((sum, sequence) => sum + sequence.cachedTokens, 0),
+      cached: this.#input.isLying() ? prompt : firsts.reduce((sum, sequence) => sum + sequence.cachedTokens, 0),
       media: prompts.reduce((sum, { media }) => sum + media.reduce((total, item) => total + item.length, 0), 0),
       reasoning: reasoning.length === 0 ? undefined : reasoning.reduce((sum, tokens) => sum + tokens, 0),
     };

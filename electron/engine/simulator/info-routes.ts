@@ -8,6 +8,7 @@ import { render } from './render-routes.ts';
 import { isThinkingAsked } from './request-parsing.ts';
 import { responseNotFound } from './responses-parsing.ts';
 import type { SimContext } from './sim-context.ts';
+import { HF_CONFIG } from './sim-model.ts';
 import { kvTransferConfig, transferEnv } from './transfer/kv-transfer-config.ts';
 import { decodeTokens, encodeText, tokenText } from './tokenizer.ts';
 
@@ -79,8 +80,9 @@ function serverInfo(exchange: Exchange, { options, life }: SimContext): void {
   const { publishers, engineId, transferPorts } = life();
   const kvEvents = publishers?.config;
   const vllmConfig = {
-    model_config: { model: options.model, max_model_len: options.maxModelLen },
-    cache_config: { block_size: options.blockSize, num_gpu_blocks: options.blocks, enable_prefix_caching: true },
+    // As pydantic's fallback prints what it does not know: `str` of the class.
+    model_config: { model: options.model, max_model_len: options.maxModelLen, dtype: 'torch.bfloat16', hf_config: `Qwen3Config ${JSON.stringify(HF_CONFIG, undefined, 2)}` },
+    cache_config: { block_size: options.blockSize, num_gpu_blocks: options.blocks, enable_prefix_caching: true, cache_dtype: 'auto' },
     parallel_config: { tensor_parallel_size: 1, pipeline_parallel_size: 1, data_parallel_size: options.dpSize },
     kv_events_config:
       kvEvents === undefined
@@ -120,7 +122,7 @@ export const INFO_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ['GET /v1/models', models],
   ['POST /tokenize', tokenize],
   ['POST /detokenize', detokenize],
-  ['GET /metrics', (exchange, { life }) => exchange.text(life().registry.render(), METRICS_TYPE)],
+  ['GET /metrics', (exchange, { life, options }) => exchange.text(life().registry.render(options.hiddenMetrics), METRICS_TYPE)],
 ]);
 
 /** Only with a model that generates. */

@@ -93,10 +93,11 @@ export class MetricsRegistry {
     };
   }
 
-  /** Text exposition format 0.0.4. */
-  render(): string {
+  /** Text exposition format 0.0.4. `hidden`: names of families left out. */
+  render(hidden: readonly string[] = []): string {
     const lines: string[] = [];
     for (const family of this.#families.values()) {
+      if (hidden.includes(family.name)) continue;
       lines.push(`# HELP ${family.name} ${family.help}`, `# TYPE ${family.name} ${family.type}`);
       switch (family.type) {
         case 'counter':

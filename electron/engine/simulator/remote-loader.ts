@@ -5,14 +5,13 @@
  */
 import type { EngineMetrics } from './engine-metrics.ts';
 import type { Sequence } from './sequence.ts';
+import { KV_BYTES_PER_TOKEN } from './sim-model.ts';
 import type { ResolvedSimOptions } from './sim-options.ts';
 import { digestTokens } from './transfer/lease-store.ts';
 import type { LoadPlan, RemoteSource } from './transfer/transfer.ts';
 
 /** vLLM renews at a sixth of the lease. */
 const HEARTBEATS_PER_LEASE = 6;
-/** An 8B model in bf16 with 8 KV heads: 36 layers x 2 x 8 x 128 x 2 bytes per token. */
-const KV_BYTES_PER_TOKEN = 147_456;
 
 type FetchPlan = Extract<LoadPlan, { kind: 'fetch' }>;
 

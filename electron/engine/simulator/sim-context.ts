@@ -11,6 +11,8 @@ export interface SimContext {
   readonly prng: Prng;
   /** Factor on all simulated times. */
   readonly slowdown: () => number;
+  /** Fault `wrong-cached-tokens`. */
+  readonly isLying: () => boolean;
   /** Inference requests in flight, for /load. */
   readonly inFlight: () => number;
 }

@@ -301,7 +301,7 @@ export async function startSimInstance(given: SimInstanceOptions): Promise<SimIn
     let current = life;
     let inFlight = 0;
     const handler = createSimHandler({
-      context: { options, prng, life: () => current, inFlight: () => inFlight, slowdown: () => faults.slowdown() },
+      context: { options, prng, life: () => current, inFlight: () => inFlight, slowdown: () => faults.slowdown(), isLying: () => faults.fault === 'wrong-cached-tokens' },
       faults,
       received,
       onInFlight: (change) => {

@@ -127,6 +127,8 @@ export interface SimInstanceOptions {
   readonly encoderStore?: EncoderStore;
   /** A pooling model: `/v1/embeddings` and no generation. Default false. */
   readonly pooling?: boolean;
+  /** Whether /tokenize, /detokenize and the render routes exist; older engines and gateways in front of them lack some. Default true. */
+  readonly textRoutes?: boolean;
   /** A store shared by several instances, for P/D without transfer parameters. Default none. */
   readonly sharedStore?: SharedStore;
   /** Bearer token asked for under /v1. Default none. */
@@ -137,6 +139,8 @@ export interface SimInstanceOptions {
   readonly promptTokensDetails?: boolean;
   /** `--enable-request-id-headers`. Default false. */
   readonly requestIdHeaders?: boolean;
+  /** Metric families that this engine does not have, as an older one: e.g. `vllm:prompt_tokens_by_source_total`. Default none. */
+  readonly hiddenMetrics?: readonly string[];
   /** VLLM_SERVER_DEV_MODE: /server_info and /reset_prefix_cache. Default true. */
   readonly devMode?: boolean;
   /** Received requests kept for inspection. Default 256 (and 4 MB of bodies). */
@@ -204,11 +208,13 @@ export function resolveSimOptions(options: SimInstanceOptions): ResolvedSimOptio
     bootstrapPort: 0,
     moriio: {},
     profiler: false,
+    textRoutes: true,
     pooling: false,
     peerPort: 0,
     kvLoadFailurePolicy: 'fail',
     perRequestMetrics: true,
     promptTokensDetails: true,
+    hiddenMetrics: [],
     requestIdHeaders: false,
     devMode: true,
     keepReceived: 256,

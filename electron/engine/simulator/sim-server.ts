@@ -22,6 +22,9 @@ const MAX_BODY_BYTES = 128 * 1024 * 1024;
 /** Guarded by --api-key (serve/middleware/authenticate.py); /health and /metrics stay open. */
 const GUARDED = ['/v1', '/v2', '/inference', '/cohere'];
 
+/** Text to tokens and back. */
+const TEXT_ROUTE = /\/(?:de)?(?:tokenize|render)$/u;
+
 type Infer = (exchange: Exchange, context: SimContext, done: () => void) => void;
 
 export interface SimServerOptions {
@@ -153,7 +156,8 @@ class SimServer {
   }
 
   #route(method: string, path: string): Route | undefined {
-    const { devMode, profiler, pooling } = this.#options.context.options;
+    const { devMode, profiler, pooling, textRoutes } = this.#options.context.options;
+    if (!textRoutes && TEXT_ROUTE.test(path)) return undefined;
     const key = `${method} ${path}`;
     return (
       INFO_ROUTES.get(key) ??

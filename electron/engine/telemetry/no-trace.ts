@@ -6,6 +6,7 @@ const NO_LEG: LegTrace = { headers() {}, bytes() {}, facts() {}, end() {} };
 export const NO_TRACE: RequestTrace = {
   wantsBodies: false,
   parsed() {},
+  prompt() {},
   decided() {},
   retried() {},
   verdict() {},

@@ -109,6 +109,10 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     this.touch();
   }
 
+  prompt(tokens: Uint32Array, from: NonNullable<RoutingDecision['tokensFrom']>): void {
+    this.#owner.watcher?.onTokens(this, tokens, from);
+  }
+
   decided(decision: Omit<RoutingDecision, 'atMs'>): void {
     // Field by field: a spread makes an object of twice the size and many times the cost.
     const { kind, policy, chosen, rank, attempt, candidates, excluded, degraded, promptTokens, tokensFrom } = decision;

@@ -65,6 +65,8 @@ export interface RequestTrace {
   /** Whether bodies should be handed over (`capture.set`). */
   readonly wantsBodies: boolean;
   parsed(init: ParsedInit): void;
+  /** Routing has the prompt's token ids. Not kept with the record: handed to who explains it, if anybody does. */
+  prompt(tokens: Uint32Array, from: NonNullable<RoutingDecision['tokensFrom']>): void;
   decided(decision: Omit<RoutingDecision, 'atMs'>): void;
   retried(): void;
   /** A diagnosis about this request. */

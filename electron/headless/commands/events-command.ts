@@ -6,8 +6,9 @@ import { wholeNumber } from './option-parsers.ts';
 
 const HELP = `
 One line per event; gaps, what a replay filled of them, restarts and messages that cannot be decoded
-are lines too. Runs until Ctrl+C, then prints a summary to stderr: events by kind, gaps, what is resident,
-and hits where the engine tells. Hashes are hexadecimal; --json has them in decimal as well.
+are lines too. Runs until Ctrl+C, then prints a summary to stderr: events by kind, gaps, input that was
+not as it should be, what is resident, and a lower bound of cache hits. Hashes are hexadecimal; --json
+has them in decimal as well.
 
 --filter takes what the KV events view takes, e.g. type:stored,removed medium:gpu blocks>8 token:1234
 hash:c910 -lora:*. With --stats the lines are totals, one a second; with --json they are objects, the

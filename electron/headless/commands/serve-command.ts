@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEventsAssignment, type KvEventsAssignment } from '../config/kv-events-option.ts';
-import { parseBytes, parseDemoShape, parseDpSize, parseDurationMs, type DemoShape, type DpSizeAssignment } from '../config/quantities.ts';
+import { parseBytes, parseDemoShape, parseDpSize, parseDurationMs, parseKvBytes, type DemoShape, type DpSizeAssignment, type KvBytesAssignment } from '../config/quantities.ts';
 import type { ServeSettings } from '../config/resolve-serve.ts';
 import { LOG_FORMATS, LOG_LEVELS, SERVE_CONFIG_KEYS, type ServeConfig } from '../config/serve-config.ts';
 import { EXIT_CODES_HELP } from '../exit-codes.ts';
@@ -43,6 +43,7 @@ type KvEventsFlag = readonly KvEventsAssignment[];
 type ServeFlags = Readonly<Record<string, unknown>> & ReferenceFlags & {
   readonly prefill?: readonly string[];
   readonly dpSize?: readonly DpSizeAssignment[];
+  readonly kvBytesPerToken?: readonly KvBytesAssignment[];
   readonly config?: string;
   readonly kvEvents?: KvEventsFlag;
   readonly demo?: boolean | DemoShape;
@@ -60,6 +61,7 @@ function describeServe(command: Command): Command {
     .option(`--both ${address}`, 'instances that take prefill and decode legs')
     .option('--kv-events <instance=endpoint>', 'KV events of an instance (by name or address): P0=tcp://host:5557[,replay=...,topic=...,ranks=N,bind]; repeatable', repeated(parseKvEventsAssignment))
     .option('--dp-size <instance=ranks>', 'data-parallel ranks of an instance (by name or address; default: discovered); repeatable', repeated(parseDpSize))
+    .option('--kv-bytes-per-token <instance=bytes>', 'KV cache bytes of one token on an instance, for sizes (default: from /server_info, else measured by NIXL transfers); repeatable', repeated(parseKvBytes))
     .option('--model <name>', 'model that the instances must serve')
     .optionsGroup('Proxy')
     .option('--host <address>', 'address of the proxy (default: 127.0.0.1)')
@@ -137,6 +139,7 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
   }
   if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
   if (flags.dpSize !== undefined) config['dp-size'] = Object.fromEntries(flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
+  if (flags.kvBytesPerToken !== undefined) config['kv-bytes-per-token'] = Object.fromEntries(flags.kvBytesPerToken.map(({ instance, bytes }) => [instance, bytes]));
   // commander gives every `--no-x` the default true; only a given one says something.
   for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses', 'tokenize-for-routing']) if (config[key] === true) delete config[key];
   return { ...fromReferenceFlags(flags), ...config };

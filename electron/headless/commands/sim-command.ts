@@ -48,6 +48,9 @@ export interface SimFlags {
   readonly port: number;
   readonly kvEventsPort?: number;
   readonly replayPort?: number;
+  readonly replay: boolean;
+  readonly replayLayout?: 'topic' | 'bare';
+  readonly replayBuffer?: number;
   readonly topic?: string;
   readonly encoding: 'array' | 'map';
   readonly hashForm: 'int' | 'bytes';
@@ -103,6 +106,13 @@ function checkTransferFlags(flags: SimFlags): void {
   needs('--moriio-schema', flags.moriioSchema !== undefined, ['moriio']);
 }
 
+/** Flags that say something about a replay socket that is not there. Throws PdscopeError `bad_usage`. */
+function checkReplayFlags({ replay, replayPort, replayLayout, replayBuffer }: SimFlags): void {
+  if (!replay && (replayPort ?? replayLayout ?? replayBuffer) !== undefined) {
+    throw new PdscopeError('bad_usage', '--no-replay leaves no replay socket for --replay-port, --replay-layout and --replay-buffer: leave one or the other out.');
+  }
+}
+
 export function addSimCommand(program: Command, { output, keepRunning }: CommandContext): void {
   const command = program
     .command('sim')
@@ -114,6 +124,9 @@ export function addSimCommand(program: Command, { output, keepRunning }: Command
     .optionsGroup('KV events')
     .option('--kv-events-port <number>', 'PUB port of rank 0, 0 = any (default: no events)', portNumber)
     .option('--replay-port <number>', 'port of the replay socket, 0 = any (default: any)', portNumber)
+    .option('--no-replay', 'no replay socket: what a subscriber misses is lost')
+    .addOption(new Option('--replay-layout <form>', 'replies with a topic frame, or without as before 2026-07 (default: topic)').choices(['topic', 'bare']))
+    .option('--replay-buffer <batches>', 'batches kept for replay (default: 10000)', wholeNumber(1, 10_000_000))
     .option('--topic <text>', 'topic of the events (default: kv-events)')
     .addOption(new Option('--encoding <form>', 'how events are encoded').choices(['array', 'map']).default('map'))
     .addOption(new Option('--hash-form <form>', 'how block hashes are written').choices(['int', 'bytes']).default('int'))
@@ -133,6 +146,7 @@ export function addSimCommand(program: Command, { output, keepRunning }: Command
     .addHelpText('after', HELP)
     .action(async (flags: SimFlags) => {
       checkTransferFlags(flags);
+      checkReplayFlags(flags);
       const { sim } = await import('../sim.ts');
       await sim(flags, output);
       keepRunning();

@@ -1,7 +1,7 @@
 /** Durations, sizes and shapes as people write them on a command line or in a file. */
 import { PdscopeError } from '#shared/errors.ts';
 import { parseQuantity } from '#shared/filter/quantity.ts';
-import { MAX_RANKS } from '#shared/instance.ts';
+import { KvBytesPerTokenSchema, MAX_RANKS } from '#shared/instance.ts';
 
 const BARE_NUMBER = /^\d+(?:\.\d+)?$/u;
 
@@ -61,4 +61,21 @@ export function parseDpSize(text: string): DpSizeAssignment {
     throw new PdscopeError('bad_usage', `"${text}" gives no instance its ranks; write <instance>=<1 to ${MAX_RANKS}>, e.g. D0=4 or 10.0.0.2:8200=4.`);
   }
   return { instance: text.slice(0, at), ranks };
+}
+
+export interface KvBytesAssignment {
+  /** Name (`P0`) or address of the instance. */
+  readonly instance: string;
+  readonly bytes: number;
+}
+
+/** `P0=147456`, `10.0.0.1:8100=144KiB`: KV bytes per token of an instance. Throws PdscopeError `bad_usage`. */
+export function parseKvBytes(text: string): KvBytesAssignment {
+  const at = text.lastIndexOf('=');
+  const quantity = parseQuantity(text.slice(at + 1), 'bytes');
+  const bytes = KvBytesPerTokenSchema.safeParse(quantity?.value);
+  if (at < 1 || !bytes.success) {
+    throw new PdscopeError('bad_usage', `"${text}" gives no instance its KV bytes per token; write <instance>=<1 to 64MiB>, e.g. D0=147456 or 10.0.0.2:8200=144KiB.`);
+  }
+  return { instance: text.slice(0, at), bytes: bytes.data };
 }

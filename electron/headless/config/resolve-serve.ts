@@ -80,10 +80,17 @@ function instancesOf(config: ServeConfig): InstanceSpec[] {
   const named = ROLES.flatMap((role): readonly NamedSpec[] => (config[role] ?? []).map((instance, index) => namedSpec(role, index, instance)));
   const kvEvents = assignments('kv-events', config['kv-events'], named);
   const dpSizes = assignments('dp-size', config['dp-size'], named);
+  const kvBytes = assignments('kv-bytes-per-token', config['kv-bytes-per-token'], named);
   return named.map((each) => {
     const events = kvEvents.get(each);
     const dpSize = dpSizes.get(each);
-    return { ...each.spec, ...(events !== undefined && { kvEvents: events }), ...(dpSize !== undefined && { dpSize }) };
+    const kvBytesPerToken = kvBytes.get(each);
+    return {
+      ...each.spec,
+      ...(events !== undefined && { kvEvents: events }),
+      ...(dpSize !== undefined && { dpSize }),
+      ...(kvBytesPerToken !== undefined && { kvBytesPerToken }),
+    };
   });
 }
 
@@ -141,6 +148,7 @@ function namedSpec(role: Role, index: number, instance: NonNullable<ServeConfig[
   const given = 'name' in instance ? instance.name : undefined;
   const kvEvents = 'kv-events' in instance ? instance['kv-events'] : undefined;
   const dpSize = 'dp-size' in instance ? instance['dp-size'] : undefined;
+  const kvBytesPerToken = 'kv-bytes-per-token' in instance ? instance['kv-bytes-per-token'] : undefined;
   const bootstrapPort = 'bootstrap-port' in instance ? instance['bootstrap-port'] : undefined;
   return {
     spec: {
@@ -149,6 +157,7 @@ function namedSpec(role: Role, index: number, instance: NonNullable<ServeConfig[
       ...(given !== undefined && { name: given }),
       ...(kvEvents !== undefined && { kvEvents }),
       ...(dpSize !== undefined && { dpSize }),
+      ...(kvBytesPerToken !== undefined && { kvBytesPerToken }),
       ...(bootstrapPort !== undefined && { bootstrapPort }),
     },
     name: given ?? `${ROLE_PREFIX[role]}${index}`,

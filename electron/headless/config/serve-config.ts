@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { errorMessage } from '#shared/errors.ts';
-import { KvEventsConfigSchema, MAX_RANKS } from '#shared/instance.ts';
+import { KvBytesPerTokenSchema, KvEventsConfigSchema, MAX_RANKS } from '#shared/instance.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEvents } from './kv-events-option.ts';
 import { parseBytes, parseDemoShape, parseDurationMs } from './quantities.ts';
@@ -29,6 +29,8 @@ const port = z.number().int().min(0).max(65_535);
 
 const listeningPort = z.number().int().min(1).max(65_535);
 const dpSize = z.number().int().min(1).max(MAX_RANKS);
+
+const kvBytes = written(parseBytes).pipe(KvBytesPerTokenSchema);
 
 const KvEventsInFileSchema = z.union([
   z.string().transform((text, context) => {
@@ -59,6 +61,7 @@ const InstanceInFileSchema = z.union([
     name: z.string().min(1).max(32).optional(),
     'kv-events': KvEventsInFileSchema.optional(),
     'dp-size': dpSize.optional(),
+    'kv-bytes-per-token': kvBytes.optional(),
     'bootstrap-port': listeningPort.optional(),
   }),
 ]);
@@ -77,6 +80,7 @@ export const ServeConfigSchema = z.strictObject({
   connector: z.enum(CONNECTORS),
   policy: z.enum(POLICIES),
   'dp-size': z.record(z.string().min(1), dpSize),
+  'kv-bytes-per-token': z.record(z.string().min(1), kvBytes),
   'bootstrap-port': listeningPort,
   'moriio-host': z.string().min(1),
   'moriio-port': port,
@@ -117,16 +121,17 @@ export type ServeConfigKey = keyof ServeConfig;
 /** What each key takes, for error messages. */
 export const ALLOWED: Readonly<Record<ServeConfigKey, string>> = {
   model: 'the name of a model',
-  encode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
-  prefill: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, bootstrap-port}',
-  decode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
-  both: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size}',
+  encode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, kv-bytes-per-token}',
+  prefill: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, kv-bytes-per-token, bootstrap-port}',
+  decode: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, kv-bytes-per-token}',
+  both: 'a list of addresses (host:port), or of {url, name, kv-events, dp-size, kv-bytes-per-token}',
   'kv-events': '<instance>: endpoint[,replay=...,topic=...,ranks=N,bind], or {endpoint, replay, topic, ranks, bind}',
   host: 'an address to listen on',
   port: '0 to 65535 (0 = any free one)',
   connector: CONNECTORS.join(', '),
   policy: POLICIES.join(', '),
   'dp-size': '<instance>: its data-parallel ranks, 1 to 1024',
+  'kv-bytes-per-token': '<instance>: KV cache bytes of one token, 1 to 64MiB',
   'bootstrap-port': '1 to 65535',
   'moriio-host': 'an address to listen on',
   'moriio-port': '0 to 65535 (0 = any free one)',

@@ -3,6 +3,7 @@ import type { BlockDetail, BlockInterval } from '#shared/cache.ts';
 import { formatClock, formatCount, formatDateTime, formatDuration, formatInteger } from '../ui/format.ts';
 import table from '../ui/plain-table.module.css';
 import type { BlockRef } from './block-ref.ts';
+import { LinkButton } from '../ui/link-button.tsx';
 import classes from './blocks.module.css';
 
 /** How a block went, as people say it. */
@@ -52,7 +53,7 @@ function Stay({ stay, onOpen }: { readonly stay: BlockInterval; readonly onOpen:
       <td data-align="end">{formatInteger(stores)}</td>
       <td>
         {displacedBy === undefined ? <span className={classes.dim}>—</span> : (
-          <button type="button" className={classes.open} onClick={() => onOpen({ node: displacedBy })}>block #{displacedBy}</button>
+          <LinkButton onClick={() => onOpen({ node: displacedBy })}>block #{displacedBy}</LinkButton>
         )}
       </td>
     </tr>

@@ -11,14 +11,18 @@ import { Facts } from '../ui/facts.tsx';
 import { formatInteger } from '../ui/format.ts';
 import { Message } from '../ui/message.tsx';
 import { BlockHistory } from './block-history.tsx';
-import { Neighbours } from './neighbours.tsx';
+import { RunList } from './run-list.tsx';
 import type { BlockRef } from './block-ref.ts';
 import { HolderList } from './holder-list.tsx';
 import { TrustMark } from './trust-mark.tsx';
 import { useStreamTrust } from './use-trust.ts';
+import code from '../ui/code-text.module.css';
 import classes from './blocks.module.css';
 
 const REFRESH_MS = 2000;
+
+/** Runs before and after a block that are listed; the rest is counted. */
+const MOST_RUNS = 12;
 
 export interface BlockPanelProps {
   readonly block: BlockRef;
@@ -62,7 +66,7 @@ function BlockFacts({ detail, onOpen }: { readonly detail: BlockDetail; readonly
           {text === undefined ? (
             <p className={classes.dim}>No decoded text: no instance with this model answered /detokenize. The token ids say the same.</p>
           ) : (
-            <pre className={classes.plain} tabIndex={0} aria-label="Decoded text">{text}</pre>
+            <pre className={`${code.code} ${classes.decoded ?? ''}`} tabIndex={0} aria-label="Decoded text">{text}</pre>
           )}
           <Facts
             facts={[
@@ -73,8 +77,8 @@ function BlockFacts({ detail, onOpen }: { readonly detail: BlockDetail; readonly
             ]}
           />
         </section>
-        <Neighbours title="Before it in the prompt" nodes={detail.parents} empty="Nothing: the prompt starts here." onOpen={onOpen} />
-        <Neighbours title="After it" nodes={detail.children} empty="Nothing stored after it." onOpen={onOpen} />
+        <RunList most={MOST_RUNS} title="Before it in the prompt" nodes={detail.parents} empty="Nothing: the prompt starts here." onOpen={onOpen} />
+        <RunList most={MOST_RUNS} title="After it" nodes={detail.children} empty="Nothing stored after it." onOpen={onOpen} />
         <BlockHistory detail={detail} onOpen={onOpen} />
       </div>
     </>

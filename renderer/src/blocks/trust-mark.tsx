@@ -3,8 +3,8 @@ import type { ReactElement } from 'react';
 import { trustPercent, trustTone, type Trust } from './trust.ts';
 import classes from './blocks.module.css';
 
-/** Reasons listed; the rest is counted. */
-const MOST_REASONS = 8;
+/** Reasons listed, more than a single stream can have; of many streams the rest is counted. */
+const MOST_REASONS = 16;
 const SHAPE = { plain: '', warning: '▲ ', error: '✕ ' } as const;
 
 export interface TrustMarkProps {
@@ -35,6 +35,7 @@ export function TrustMark({ trust, isLong = false }: TrustMarkProps): ReactEleme
       className={classes.whyNot ?? ''}
       label={
         <>
+          {trust.rule !== undefined && <div>Confidence is {trust.rule}.</div>}
           <div>{heading}</div>
           {reasons.length > 0 && (
             <ul className={classes.reasons}>
@@ -45,7 +46,7 @@ export function TrustMark({ trust, isLong = false }: TrustMarkProps): ReactEleme
         </>
       }
     >
-      <button type="button" className={classes.trust} data-tone={tone} aria-label={`confidence ${percent} %. ${[heading, ...reasons].join('. ')}`}>
+      <button type="button" className={classes.trust} data-tone={tone} aria-label={`confidence ${percent} %${trust.rule === undefined ? '' : `, ${trust.rule}`}. ${[heading, ...reasons].join('. ')}`}>
         {SHAPE[tone]}{lead}{percent} %
       </button>
     </Tooltip>

@@ -24,7 +24,7 @@ export function FilterReading<Row>({ id, text, compiled, everything, onGoTo }: F
   const { at, error } = compiled;
   const culprit = text.slice(at, at + 16);
   return (
-    <span id={id} className={classes.problem} role="status">
+    <span id={id} className={classes.problem} role="status" title={error}>
       ✕{' '}
       <button type="button" className={classes.place} onClick={() => onGoTo(at)} title="Go to the place">
         at {at + 1}

@@ -1,6 +1,7 @@
 /** An instance's and its streams' state in the few words that fit a table cell. Pure; used by every view of the fleet. */
 import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamView } from '#shared/kv.ts';
+import { quietFor, type StreamContext } from './stream-words.ts';
 import { formatCount, formatDuration, formatInteger } from '../ui/format.ts';
 import type { Tone } from '../ui/state-mark.tsx';
 
@@ -45,7 +46,7 @@ export function describeInstance(instance: InstanceView, nowUnixMs: number): Sta
 }
 
 /** The streams of one instance as one phrase: the worst news first, else the newest sequence number. */
-export function describeStreams(streams: readonly KvStreamView[]): StateWords | undefined {
+export function describeStreams(streams: readonly KvStreamView[], { nowUnixMs, isBusy }: StreamContext): StateWords | undefined {
   const [first] = streams;
   if (first === undefined) return undefined;
   const explanation = streams
@@ -57,6 +58,8 @@ export function describeStreams(streams: readonly KvStreamView[]): StateWords | 
   const missed = streams.reduce((sum, stream) => sum + stream.missedBatches - (stream.missedFilled ?? 0), 0);
   if (missed > 0) return { tone: 'warning', words: `${formatInteger(missed)} missed`, explanation };
   if (streams.every((stream) => stream.state === 'silent')) return { tone: 'unknown', words: 'silent', explanation };
+  const quietMs = Math.max(...streams.map((stream) => quietFor(stream, nowUnixMs) ?? 0));
+  if (isBusy && quietMs > 0) return { tone: 'warning', words: `quiet ${formatDuration(quietMs)}`, explanation: `No batch for ${formatDuration(quietMs)}, while the instance moves tokens.\n${explanation}` };
   const seq = Math.max(...streams.map((stream) => stream.lastSeq ?? -1));
   return { tone: 'ok', words: seq < 0 ? 'live' : `seq ${formatInteger(seq)}`, explanation };
 }

@@ -1,6 +1,6 @@
 import { Spotlight, type SpotlightActionData, type SpotlightActionGroupData } from '@mantine/spotlight';
 import { useMemo, type ReactElement } from 'react';
-import { listCommands, useCommandStore } from './commands.ts';
+import { groupCommands, listCommands, useCommandStore, type Command } from './commands.ts';
 import { KeyHint } from './key-hint.tsx';
 import classes from './palette.module.css';
 
@@ -8,20 +8,8 @@ import classes from './palette.module.css';
 export function CommandPalette(): ReactElement {
   const sources = useCommandStore((state) => state.sources);
   const actions = useMemo(() => {
-    const groups = new Map<string, SpotlightActionData[]>();
-    for (const command of listCommands(sources)) {
-      if (command.isKeyOnly === true) continue;
-      const group = groups.get(command.group) ?? [];
-      group.push({
-        id: command.id,
-        label: command.title,
-        ...(command.description !== undefined && { description: command.description }),
-        ...(command.hotkey !== undefined && { rightSection: <KeyHint hotkey={command.hotkey} /> }),
-        onClick: command.run,
-      });
-      groups.set(command.group, group);
-    }
-    return [...groups].map(([group, items]): SpotlightActionGroupData => ({ group, actions: items }));
+    const groups = groupCommands(listCommands(sources).filter((command) => command.isKeyOnly !== true));
+    return groups.map(([group, commands]): SpotlightActionGroupData => ({ group, actions: commands.map(toAction) }));
   }, [sources]);
 
   return (
@@ -47,4 +35,14 @@ export function CommandPalette(): ReactElement {
       }}
     />
   );
+}
+
+function toAction({ id, title, description, hotkey, run }: Command): SpotlightActionData {
+  return {
+    id,
+    label: title,
+    ...(description !== undefined && { description }),
+    ...(hotkey !== undefined && { rightSection: <KeyHint hotkey={hotkey} /> }),
+    onClick: run,
+  };
 }

@@ -48,6 +48,18 @@ export function listCommands(sources: ReadonlyMap<symbol, readonly Command[]>): 
   return [...byId.values()];
 }
 
+/** Where to go first, what concerns the view on screen next, the rest last: whoever registered when. */
+const FIRST_GROUP = 'Go to';
+const LAST_GROUPS: readonly string[] = ['General', 'Instances', 'Engine', 'Profiler'];
+
+/** The commands under their headings, in the order of the palette and the sheet. */
+export function groupCommands(commands: readonly Command[]): readonly (readonly [group: string, commands: readonly Command[]])[] {
+  const byGroup = new Map<string, Command[]>();
+  for (const command of commands) byGroup.set(command.group, [...(byGroup.get(command.group) ?? []), command]);
+  const rank = (group: string): number => (group === FIRST_GROUP ? -2 : LAST_GROUPS.indexOf(group));
+  return [...byGroup].sort(([a], [b]) => rank(a) - rank(b));
+}
+
 /** Registers commands while the component is mounted. Memoise the array: a new one registers anew. */
 export function useCommands(commands: readonly Command[]): void {
   const register = useCommandStore((state) => state.register);

@@ -1,27 +1,34 @@
-import { useHotkeys } from '@mantine/hooks';
+import { useHotkeys, type HotkeyItem } from '@mantine/hooks';
 import { useMemo } from 'react';
 import { listCommands, useCommandStore, type Command } from './commands.ts';
 
-const TYPING_TAGS = ['INPUT', 'TEXTAREA', 'SELECT'];
+/** Inputs in which no text is typed: a letter pressed on them is meant for the page. */
+const NOT_TYPED = new Set(['radio', 'checkbox', 'button', 'submit', 'reset', 'range', 'color', 'file']);
+
+/** True where letters go into a field, or choose an option. */
+function isTyping(target: EventTarget | null): boolean {
+  if (target instanceof HTMLInputElement) return !NOT_TYPED.has(target.type);
+  return target instanceof HTMLElement && (target.tagName === 'TEXTAREA' || target.tagName === 'SELECT' || target.isContentEditable);
+}
 
 /** Binds the hotkeys of all registered commands. Mounted once, renders nothing. */
 export function HotkeyBinder(): undefined {
   const sources = useCommandStore((state) => state.sources);
-  const { local, global } = useMemo(() => {
-    const commands = listCommands(sources).filter((command) => command.hotkey !== undefined);
-    return {
-      local: commands.filter((command) => command.isGlobal !== true).flatMap(toItems),
-      global: commands.filter((command) => command.isGlobal === true).flatMap(toItems),
-    };
-  }, [sources]);
-  useHotkeys(local, TYPING_TAGS);
-  useHotkeys(global, []);
+  const items = useMemo(() => listCommands(sources).flatMap(toItems), [sources]);
+  useHotkeys(items, [], true);
   return undefined;
 }
 
-function toItems({ hotkey = '', run }: Command): [string, () => void][] {
+function toItems({ hotkey, isGlobal, run }: Command): HotkeyItem[] {
+  if (hotkey === undefined) return [];
+  const onKey = (event: KeyboardEvent): void => {
+    if (isGlobal !== true && isTyping(event.target)) return;
+    event.preventDefault();
+    run();
+  };
   // Whether a sign needs Shift depends on the keyboard's layout, so both are bound.
-  return IS_SIGN.test(hotkey) ? [[hotkey, run], [`shift+${hotkey}`, run]] : [[hotkey, run]];
+  const keys = IS_SIGN.test(hotkey) ? [hotkey, `shift+${hotkey}`] : [hotkey];
+  return keys.map((key) => [key, onKey, { preventDefault: false }]);
 }
 
 /** A single key that is neither letter nor digit, e.g. `?` or `/`. */
@@ -29,7 +36,7 @@ const IS_SIGN = /^[^a-z0-9\s]$/i;
 
 const KEY_NAMES: Readonly<Record<string, string>> = {
   mod: isApple() ? '⌘' : 'Ctrl', ctrl: 'Ctrl', shift: 'Shift', alt: 'Alt', escape: 'Esc', enter: 'Enter',
-  arrowup: '↑', arrowdown: '↓', arrowleft: '←', arrowright: '→', home: 'Home', end: 'End', slash: '/', space: 'Space',
+  arrowup: '↑', arrowdown: '↓', arrowleft: '←', arrowright: '→', home: 'Home', end: 'End', pageup: 'PgUp', pagedown: 'PgDn', slash: '/', space: 'Space',
 };
 
 /** The keys of a hotkey as printed on keyboards: `mod+K` -> `Ctrl`, `K`. */

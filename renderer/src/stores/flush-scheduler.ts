@@ -1,8 +1,10 @@
 /**
- * Tells stores' listeners that something changed, at most once per animation frame, and on a timer too: hidden tabs get
- * no frames, but what they show when they come back must be current. Data is applied to the bounded stores at once, so a
+ * Tells stores' listeners that something changed, at most once per drawing (frame-pacer.ts), and on a timer too: hidden
+ * tabs get no frames, but what they show when they come back must be current. Data is applied to the bounded stores at once, so a
  * tab that is throttled to one timer a minute holds no more than a visible one.
  */
+import { FramePacer } from './frame-pacer.ts';
+
 const HIDDEN_FLUSH_MS = 500;
 
 export interface FlushClock {
@@ -12,14 +14,16 @@ export interface FlushClock {
   clearTimer(handle: ReturnType<typeof setTimeout>): void;
 }
 
+const pacer = new FramePacer();
+
 export const BROWSER_CLOCK: FlushClock = {
-  requestFrame: (callback) => requestAnimationFrame(callback),
-  cancelFrame: (handle) => cancelAnimationFrame(handle),
+  requestFrame: (callback) => pacer.request(callback),
+  cancelFrame: (handle) => pacer.cancel(handle),
   setTimer: (callback, ms) => setTimeout(callback, ms),
   clearTimer: (handle) => clearTimeout(handle),
 };
 
-/** Coalesces any number of `request()` into one `flush` per frame, or per 500 ms without frames. */
+/** Coalesces any number of `request()` into one `flush` per drawing, or per 500 ms without frames. */
 export class FlushScheduler {
   readonly #flush: () => void;
   readonly #clock: FlushClock;

@@ -6,8 +6,12 @@ import { useOperation } from '../transport/use-operation.ts';
 import { InlineConfirm } from '../ui/inline-confirm.tsx';
 import { Message } from '../ui/message.tsx';
 
+export interface ClearButtonProps {
+  readonly operation: Extract<OperationName, 'requests.clear' | 'kv.clear' | 'findings.clear'>;
+}
+
 /** Forgets the engine's history of a list; asks once. */
-export function ClearButton({ operation }: { readonly operation: Extract<OperationName, 'requests.clear' | 'kv.clear' | 'findings.clear'> }): ReactElement {
+export function ClearButton({ operation }: ClearButtonProps): ReactElement {
   const clear = useOperation(operation);
   const [isAsking, setAsking] = useState(false);
   const { title, summary } = OPERATION_INFO[operation];

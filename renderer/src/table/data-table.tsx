@@ -14,6 +14,7 @@ import { formatInteger } from '../ui/format.ts';
 import { fitColumns, gridTemplate, type Column, type RowNote } from './column.ts';
 import { useFollow } from './follow.ts';
 import type { GetOrder } from './ordered-rows.ts';
+import { assignSlots, NO_SLOTS } from './row-slots.ts';
 import { moveOfKey, moveSelection, type Move } from './selection.ts';
 import { TableRow } from './table-row.tsx';
 import { useElementWidth } from './use-element-width.ts';
@@ -138,6 +139,11 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
   useImperativeHandle(ref, () => ({ focus, move, resume: resumeAtTop }), [focus, move, resumeAtTop]);
 
   const items = virtualizer.getVirtualItems();
+  const slots = useRef(NO_SLOTS);
+  slots.current = assignSlots(slots.current, items.flatMap((item) => {
+    const row = at(item.index);
+    return row === undefined ? [] : [getId(row)];
+  }));
   const domId = (id: string, isPinned: boolean): string => `${idPrefix}${isPinned ? 'pin' : 'row'}-${id}`;
   const isSelected = (row: Row | undefined): boolean => row !== undefined && getId(row) === selectedId;
   const isSelectedPinned = pinned.some(isSelected);
@@ -147,6 +153,8 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
     if (event.button !== 0) return;
     const id = rowIdOf(event.target);
     if (id !== undefined) select(id);
+    // A button in a row stays that row's until it is let go: elements are used again for other rows.
+    else if (event.target instanceof Element && event.target.closest('[data-row-id]') !== null) hold();
   };
   const onKey = useCallback(
     (event: Pick<globalThis.KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'preventDefault'>) => {
@@ -171,7 +179,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
     const id = getId(row);
     return (
       <TableRow
-        key={place.isPinned ? `pin-${id}` : id}
+        key={place.isPinned ? `pin-${id}` : slots.current.get(id)}
         row={row}
         rowId={id}
         domId={domId(id, place.isPinned)}

@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core';
 import type { ReactElement, ReactNode } from 'react';
 import type { RowsView } from '../stores/row-store.ts';
+import { useIsCutOff } from '../transport/transport-context.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { formatCount } from '../ui/format.ts';
 import { emptyKind } from './empty-kind.ts';
@@ -18,9 +19,12 @@ export interface EmptyRowsProps {
 
 /** Why a list is empty, and the way out. */
 export function EmptyRows({ view, filter, noun, nothing, onClearFilter, onResume }: EmptyRowsProps): ReactNode {
-  switch (emptyKind({ status: view.status, counters: view.counters, filter })) {
+  const isCutOff = useIsCutOff();
+  const kind = emptyKind({ status: view.status, counters: view.counters, filter });
+  // A list that was opened after the connection broke has asked nobody.
+  switch (kind === 'loading' && isCutOff ? 'disconnected' : kind) {
     case 'disconnected':
-      return <EmptyState title="Not connected" text="There is no connection to the engine, and nothing was received before it broke. It is tried again by itself." />;
+      return <EmptyState title="Not connected" text="There is no connection to the engine, and none of it was received before. It is tried again by itself." />;
     case 'loading':
       return <EmptyState title="Loading" text={`Asking the engine for its ${noun}s.`} />;
     case 'rejected':

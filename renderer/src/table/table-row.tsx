@@ -46,7 +46,7 @@ function TableRowInner<Row>(props: TableRowProps<Row>): ReactElement {
         </span>
       ))}
       {words !== undefined && (
-        <span role="gridcell" aria-colindex={noteFrom + 1} aria-colspan={columns.length - noteFrom} className={classes.note}>
+        <span role="gridcell" aria-colindex={noteFrom + 1} aria-colspan={columns.length - noteFrom} className={classes.note} style={{ gridColumnStart: noteFrom + 1 }}>
           {words.content}
         </span>
       )}

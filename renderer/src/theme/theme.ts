@@ -28,6 +28,7 @@ export const theme = createTheme({
     TextInput: { defaultProps: { size: 'xs' } },
     NumberInput: { defaultProps: { size: 'xs' } },
     NativeSelect: { defaultProps: { size: 'xs' } },
+    Tabs: { defaultProps: { variant: 'pills' } },
     Checkbox: { defaultProps: { size: 'xs' } },
     SegmentedControl: { defaultProps: { size: 'xs', radius: 2, withItemsBorders: false, transitionDuration: 0 } },
     Tooltip: { defaultProps: { openDelay: 250, transitionProps: { duration: 0 }, withArrow: false, multiline: true, maw: 420 } },

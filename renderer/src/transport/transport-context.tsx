@@ -19,3 +19,9 @@ export function useConnection(): ConnectionState {
   const { connection } = useTransport();
   return useSyncExternalStore(connection.subscribe, connection.get);
 }
+
+/** There is no connection, and at least one attempt to make it has failed: what is asked now reaches nobody. */
+export function useIsCutOff(): boolean {
+  const connection = useConnection();
+  return connection.phase === 'waiting' || connection.phase === 'refused' || (connection.phase === 'connecting' && connection.attempt > 1);
+}

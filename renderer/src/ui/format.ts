@@ -45,6 +45,13 @@ export function formatDuration(ms: number): string {
   return pair(Math.floor(hours / 24), 'd', hours % 24, 'h');
 }
 
+/** Between two clocks that tell whole milliseconds: `0 ms`, `−3 ms`, `1.2 s`. */
+export function formatClockGap(ms: number): string {
+  const size = Math.abs(ms);
+  const sign = ms < 0 && Math.round(size) > 0 ? '−' : '';
+  return `${sign}${size < 10 ? `${Math.round(size)}${THIN}ms` : formatDuration(size)}`;
+}
+
 function pair(major: number, majorUnit: string, minor: number, minorUnit: string): string {
   const head = `${major}${THIN}${majorUnit}`;
   return minor === 0 ? head : `${head} ${minor}${THIN}${minorUnit}`;

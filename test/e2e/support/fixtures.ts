@@ -62,9 +62,13 @@ export async function useTheme(page: Page, theme: Theme): Promise<void> {
   await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', theme);
 }
 
-/** No violation of WCAG 2 A/AA and of axe's best practices. Each violation is named with the first elements it is about. */
-export async function expectAccessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+/**
+ * No violation of WCAG 2 A/AA and of axe's best practices, in the whole page or `within` a CSS selector. Each violation is
+ * named with the first elements it is about.
+ */
+export async function expectAccessible(page: Page, within?: string): Promise<void> {
+  const axe = new AxeBuilder({ page });
+  const { violations } = await (within === undefined ? axe : axe.include(within)).analyze();
   const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join('\n  ')}`);
   expect(found).toEqual([]);
 }

@@ -144,7 +144,15 @@ describe('command line', () => {
     expect(live.out()).toMatch(/^\d\d:\d\d:\d\d\.\d{3} #\d+ +stored +\d+ blocks [0-9a-f]{16} /u);
     live.child.kill('SIGINT');
     expect(await live.ended).toBe(0);
-    expect(live.err()).toMatch(/\d+ batches, \d+ events in .*, 0 gaps, 0 batches missed, 0 bad\n$/u);
+    expect(live.err()).toMatch(/\d+ batches, \d+ events in .*, 0 gaps, 0 batches lost, 0 bad\n$/u);
+
+    // What `| head` does: an end like any other, with its summary.
+    const piped = cli.run(['events', endpoint, '--replay', replay]);
+    await piped.sees(/ stored /u);
+    piped.child.stdout?.destroy();
+    await prompt(Math.random());
+    expect(await piped.ended).toBe(0);
+    expect(piped.err()).toMatch(/\d+ batches, \d+ events in .*, 0 bad\n$/u);
 
     const again = await cli.finish(['events', endpoint, '--replay', replay, '--json', '--count', '1']);
     expect(again.code).toBe(0);

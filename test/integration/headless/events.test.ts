@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { EventsFlags } from '../../../electron/headless/commands/events-command.ts';
 import { printEvents } from '../../../electron/headless/events.ts';
 import { ScriptedEngine, enginePorts } from '../kv-events/scripted-engine.ts';
-import { until } from '../kv-events/publisher.ts';
+import { TestPublisher, freePort, removed, stored, until } from '../kv-events/publisher.ts';
 
 interface Run {
   readonly out: string[];
@@ -49,12 +49,13 @@ describe('printEvents', () => {
       '#3 gap 2 batches (1 to 2) are missing; asking for them',
       '#3 filled 2 batches (1 to 2) came by replay',
     ]);
-    expect(err.slice(-5)).toEqual([
+    expect(err.slice(-6)).toEqual([
       expect.stringMatching(/^pdscope: events: 4 stored \(4 blocks\), 0 removed \(0 blocks\), 0 cleared, 0 of unknown kind; [\d.]+ batches\/s, \d+ bytes$/u),
       expect.stringMatching(/^pdscope: stream: events as array, hashes as int, 4 batches by replay, 0 duplicates, 1 epoch, lag -, 0 refused by the own queue$/u),
       'pdscope: gaps: 1 found, 1 filled; batches: 2 missed, 2 filled, 0 lost',
-      'pdscope: cache: 4 blocks resident; hits unknown: the engine announces reused blocks only for requests with kv_cache_report_mode "full"',
-      expect.stringMatching(/^pdscope: 4 batches, 4 events in [\d.]+ s \([\d.]+\/s\), 1 gaps, 0 batches missed, 0 bad$/u),
+      'pdscope: odd input: none',
+      'pdscope: cache: 4 blocks resident; no hit seen: engines announce them only for requests with kv_cache_report_mode "full", and no known prefix was branched from',
+      expect.stringMatching(/^pdscope: 4 batches, 4 events in [\d.]+ s \([\d.]+\/s\), 1 gap, 0 batches lost, 0 bad$/u),
     ]);
   });
 
@@ -75,10 +76,37 @@ describe('printEvents', () => {
       expect.objectContaining({ kind: 'stats', batches: 3 }),
       expect.objectContaining({
         kind: 'summary', batches: 3, replayedBatches: 3, eventsByKind: { stored: 3, removed: 0, cleared: 0, unknown: 0, bad: 0 },
-        reusedBlocks: 1, hitShareEstimate: 1 / 3, isResidentExact: true, encoding: 'array', hashForm: 'int',
+        reusedBlocks: 1, branchedBlocks: 0, odd: expect.objectContaining({ duplicateStores: 1, unknownRemovals: 0 }) as unknown, hitShareEstimate: 1 / 3, isResidentExact: true, encoding: 'array', hashForm: 'int',
       }),
     ]);
-    expect(json.err.find((line) => line.includes('cache:'))).toBe('pdscope: cache: 2 blocks resident; at least 33.3 % of announced blocks were hits (1 announced again)');
+    expect(json.err.find((line) => line.includes('cache:'))).toBe('pdscope: cache: 2 blocks resident; hits at least 33.3 % of 3 blocks (1 announced again, 0 before branches of known prefixes)');
+  });
+
+  it('sums up what came and was not as it should be, and estimates hits from branches', async () => {
+    const endpoint = `tcp://127.0.0.1:${await freePort()}`;
+    await using publisher = await TestPublisher.bound(endpoint);
+    const { out, err, done } = run(endpoint, { stats: true, count: 2 });
+    await until(() => err.some((line) => line.includes('connected')), 'connection');
+    const named = { type: 'BlockStored', block_hashes: [5], parent_block_hash: 2, token_ids: [1, 2], block_size: 2, lora_id: null, medium: 'GPU', lora_name: null, novelty: 1 };
+    await publisher.batch(0, [stored(1), stored(2, 1), stored(3, 2), stored(3, 2), named]);
+    await publisher.batch(1, [removed(77), stored(9, 88), ['BlockInactive', [1]], ['BlockStored', 'no hashes']]);
+    await publisher.send([Buffer.alloc(0), Buffer.from([0, 0, 0, 0, 0, 0, 0, 2]), Buffer.from([0xc1])]);
+    await publisher.batch(3, [['BlockStored', [Buffer.alloc(32, 4)], null, [1, 2], 2, null, 'GPU']]);
+    await done;
+    expect(out[1]).toMatch(/ {2}2 bad {2}5 odd$/u);
+    expect(err.slice(-3, -1)).toEqual([
+      'pdscope: odd input: 1 message not readable, 1 event not readable, 1 event of unknown kind, 1 field unknown, 1 removal of blocks not held, '
+        + '1 store after a block not held, 1 block stored while held already, 1 change of the form of hashes',
+      'pdscope: cache: about 6 blocks resident; hits at least 22.2 % of 9 blocks (0 announced again, 2 before branches of known prefixes)',
+    ]);
+  });
+
+  it('says once that nobody is there, however often it tries', async () => {
+    const { out, err, done } = run(`tcp://127.0.0.1:${(await enginePorts()).pubPort}`, { stats: true, count: 2 });
+    await done;
+    expect(out).toHaveLength(2);
+    expect(err.at(-2)).toBe('pdscope: cache: not known, no batch was received');
+    expect(err.slice(0, -6)).toEqual(['pdscope: connecting', expect.stringMatching(/^pdscope: connecting: cannot reach tcp:\S+ yet; trying again$/u)]);
   });
 
   it('refuses a filter that means nothing, and says where', async () => {
@@ -95,6 +123,6 @@ describe('printEvents', () => {
     await done;
     expect(engine.questions).toEqual([1]);
     expect(out.map((line) => line.slice(13, 28).trim())).toEqual(['#3      lost', '#4      stored', '#5      stored']);
-    expect(err.at(-3)).toBe('pdscope: gaps: 1 found, 0 filled; batches: 3 missed, 0 filled, 3 lost');
+    expect(err.at(-4)).toBe('pdscope: gaps: 1 found, 0 filled; batches: 3 missed, 0 filled, 3 lost');
   });
 });

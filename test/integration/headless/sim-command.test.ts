@@ -1,5 +1,7 @@
 /** `pdscope sim` as a process: what each protocol prints, and flags that do not go together. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { requestReplay } from '#engine/kv-events/replay-client.ts';
+import { freePorts } from '../kv-events/publisher.ts';
 import { buildCli, type Cli } from './cli-process.ts';
 
 describe('pdscope sim', () => {
@@ -19,8 +21,10 @@ describe('pdscope sim', () => {
   });
 
   it('runs a MoRIIO engine and prints its addresses', async () => {
-    const sim = cli.run(['sim', '--role', 'decode', '--transfer', 'moriio', '--moriio-proxy', '127.0.0.1:1', '--moriio-mode', 'READ']);
-    await sim.sees(/zmq {8}host:127\.0\.0\.1,handshake:\d+,notify:\d+\n {2}registers {2}at 127\.0\.0\.1:1\n/u);
+    const peerPort = await freePorts(2);
+    const sim = cli.run(['sim', '--role', 'decode', '--transfer', 'moriio', '--moriio-proxy', '127.0.0.1:1', '--moriio-mode', 'READ', '--peer-port', String(peerPort)]);
+    const [, handshake] = await sim.sees(/zmq {8}host:127\.0\.0\.1,handshake:(\d+),notify:\d+\n {2}registers {2}at 127\.0\.0\.1:1\n/u);
+    expect(handshake).toBe(String(peerPort));
     const [, url = ''] = /instance of .* at (\S+)\n/u.exec(sim.out()) ?? [];
     const info = (await (await fetch(`${url}/server_info?config_format=json`)).json()) as { vllm_config: { kv_transfer_config: object } };
     expect(info.vllm_config.kv_transfer_config).toMatchObject({
@@ -44,6 +48,23 @@ describe('pdscope sim', () => {
     expect(await sim.ended).toBe(0);
   });
 
+  it('publishes without a replay socket, or with an old and short one', async () => {
+    const without = cli.run(['sim', '--role', 'both', '--kv-events-port', '0', '--no-replay']);
+    await without.sees(/stop {7}Ctrl/u);
+    expect(without.out()).not.toContain('replay ');
+    const old = cli.run(['sim', '--role', 'both', '--kv-events-port', '0', '--replay-layout', 'bare', '--replay-buffer', '1', '--block-size', '8', '--speed', '50']);
+    const [, url = ''] = await old.sees(/ at (http:\S+)\n/u);
+    const [, endpoint = ''] = await old.sees(/replay {5}(tcp:\S+)\n/u);
+    for (const n of [1, 2]) {
+      await fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim/Qwen3-8B', prompt: `run ${n} ${'block '.repeat(40)}`, max_tokens: 1 }) });
+    }
+    expect(await requestReplay({ endpoint, from: 0, onMessage: () => true })).toEqual({ status: 'complete', messages: 1, badReplies: 0, layout: 'bare' });
+    for (const { child, ended } of [without, old]) {
+      child.kill('SIGTERM');
+      expect(await ended).toBe(0);
+    }
+  });
+
   it('refuses flags that say nothing to the transfer chosen', async () => {
     const results = await Promise.all([
       cli.finish(['sim', '--role', 'decode', '--transfer', 'nixl-push', '--bidirectional']),
@@ -51,8 +72,9 @@ describe('pdscope sim', () => {
       cli.finish(['sim', '--role', 'prefill', '--transfer', 'mooncake', '--moriio-proxy', 'h:1']),
       cli.finish(['sim', '--role', 'prefill', '--transfer', 'moriio', '--moriio-proxy', 'nowhere']),
       cli.finish(['sim', '--role', 'prefill', '--transfer', 'carrier-pigeon']),
+      cli.finish(['sim', '--role', 'prefill', '--kv-events-port', '0', '--no-replay', '--replay-buffer', '5']),
     ]);
-    expect(results.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
+    expect(results.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2, 2]);
     expect(results[0]?.err).toContain('--bidirectional needs --transfer nixl, not nixl-push.');
     expect(results[1]?.err).toContain('--bootstrap-port needs --transfer mooncake, not nixl.');
     expect(results[3]?.err).toContain('host:port');

@@ -4,20 +4,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Publisher, Router } from 'zeromq';
-import { InstanceIdSchema, StreamIdSchema } from '#shared/ids.ts';
-import { OPERATION_INPUTS } from '#shared/operations.ts';
+import { InstanceIdSchema } from '#shared/ids.ts';
+import { OPERATION_INPUTS, type ResidentPage } from '#shared/operations.ts';
 import type { KvStreamView } from '#shared/kv.ts';
 import { KvEvents, type KvEventsOptions } from '#engine/kv-events/kv-events.ts';
 import { hashHex } from '#engine/kv-events/block-hashes.ts';
 import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
+import type { KvIndex } from '#engine/kv-index/kv-index.ts';
 import { frames, vectors } from '../../unit/kv-events/golden.ts';
-import { P0, TestPublisher, config, freePort, freePorts, removed, stored, until } from './publisher.ts';
+import { P0, TestPublisher, config, freePort, freePorts, indexed, removed, stored, until } from './publisher.ts';
 
 const open: KvEvents[] = [];
+/** The blocks of each. */
+const indexes = new Map<KvEvents, KvIndex>();
 
-function kvEvents(options: KvEventsOptions = {}): KvEvents {
-  const events = new KvEvents({ residentCapacity: 10_000, ...options });
+function kvEvents(options: Partial<KvEventsOptions> = {}): KvEvents {
+  const { books, observer } = indexed();
+  const events = new KvEvents({ books, observer, ...options });
   open.push(events);
+  indexes.set(events, books);
   return events;
 }
 
@@ -31,7 +36,11 @@ function view(events: KvEvents, rank = 0): KvStreamView {
   return stream;
 }
 
-const query = (input: object = {}) => OPERATION_INPUTS['kv.blocks'].parse(input);
+function blocks(events: KvEvents, input: object = {}): ResidentPage {
+  const index = indexes.get(events);
+  if (index === undefined) throw new Error('no index');
+  return index.blocks(OPERATION_INPUTS['kv.blocks'].parse(input));
+}
 
 describe('golden frames over a real socket', () => {
   it('shows every event that the frames hold', async () => {
@@ -104,7 +113,28 @@ describe('sequence', () => {
     expect(view(events)).toMatchObject({ lastSeq: 0, gaps: 0, resident: [{ medium: 'GPU', blocks: 1 }] });
     const rows = Array.from(events.log.rows());
     expect(rows.map((row) => [row.kind, row.epoch])).toEqual([['stored', 1], ['stored', 1], ['stored', 1], ['restart', 2], ['stored', 2]]);
-    expect(events.blocks(query()).blocks.map((block) => block.hash)).toEqual(['0000000000000009']);
+    expect(blocks(events).blocks.map((block) => block.hash)).toEqual(['0000000000000009']);
+  });
+});
+
+describe('events that make no sense', () => {
+  it('are counted each by kind, and cost no block', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1), stored(2, 1), stored(1)]);
+    await publisher.batch(1, [stored(9, 8), removed(7), removed(6)]);
+    await publisher.batch(2, [['BlockStored', [Buffer.alloc(32, 3)], null, [5, 6], 2, null, 'GPU']]);
+    await publisher.batch(3, [['BlockMoved', [1]], ['BlockRemoved', 'all'], ['BlockRemoved', [2], 'GPU', 0, 'odd']]);
+    await publisher.batch(3, [stored(4)]);
+    await publisher.batch(4, [stored(5)]);
+    await until(() => view(events).lastSeq === 4, 'last batch');
+    expect(view(events)).toMatchObject({
+      duplicateStores: 1, unknownParents: 1, unknownRemovals: 3, hashFormChanges: 2, hashForm: 'mixed', unknownEvents: 1, badEvents: 1, unknownFields: 1,
+      duplicateBatches: 1, epochs: 1, resident: [{ medium: 'GPU', blocks: 5 }],
+    });
   });
 });
 
@@ -132,36 +162,6 @@ describe('sockets', () => {
     await second.batch(0, [stored(7)], { ts: 10 });
     await until(() => view(events).epochs === 2, 'second epoch');
     expect(view(events)).toMatchObject({ duplicateBatches: 0, resident: [{ medium: 'GPU', blocks: 1 }] });
-  });
-
-  it('has one stream per data-parallel rank, each with its own sequence and blocks', async () => {
-    const base = await freePorts(2);
-    await using rank0 = await TestPublisher.bound(`tcp://127.0.0.1:${base}`);
-    await using rank1 = await TestPublisher.bound(`tcp://127.0.0.1:${base + 1}`);
-    const events = kvEvents();
-    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base}`, ranks: 2 }));
-    expect(events.streamsOf(P0.id)).toEqual(['p0/0', 'p0/1']);
-    await until(() => events.streams().every((stream) => stream.state === 'silent'), 'both connections');
-    await rank0.batch(0, [stored(1)]);
-    await rank1.batch(0, [stored(1), stored(2)], { rank: 1 });
-    await rank1.batch(1, [removed(1)], { rank: 1 });
-    await until(() => view(events, 0).batches === 1 && view(events, 1).batches === 2, 'batches');
-    expect(view(events, 0)).toMatchObject({ endpoint: `tcp://127.0.0.1:${base}`, resident: [{ medium: 'GPU', blocks: 1 }] });
-    expect(view(events, 0).stateReason).toBeUndefined();
-    expect(view(events, 1)).toMatchObject({ endpoint: `tcp://127.0.0.1:${base + 1}`, gaps: 0 });
-    expect(events.blocks(query({ stream: 'p0/1' })).blocks.map((block) => block.hash)).toEqual(['0000000000000002']);
-    expect(events.blocks(query()).total).toBe(2);
-  });
-
-  it('says when the batches are of another rank than the endpoint was taken for', async () => {
-    const port = await freePort();
-    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
-    const events = kvEvents();
-    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
-    await until(() => view(events).state === 'silent', 'connection');
-    await publisher.batch(0, [stored(1)], { rank: 3 });
-    await until(() => view(events).batches === 1, 'batch');
-    expect(view(events).stateReason).toBe('its batches say rank 3, but the endpoint was taken for rank 0');
   });
 
   it('says when several publishers share a stream', async () => {
@@ -272,10 +272,12 @@ describe('sockets', () => {
     const events = kvEvents();
     events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}`, topic: 'kv@a' }));
     await until(() => view(events).state === 'silent', 'connection');
+    expect(view(events).stateReason).toBe('nothing has arrived under topic "kv@a" yet: an idle engine, or one that publishes under another topic');
     await publisher.batch(0, [stored(1)], { topic: 'kv@b' });
     await publisher.batch(0, [stored(2)], { topic: 'kv@a@model' });
     await until(() => view(events).batches === 1, 'batch');
-    expect(events.blocks(query()).blocks.map((block) => block.hash)).toEqual(['0000000000000002']);
+    expect(blocks(events).blocks.map((block) => block.hash)).toEqual(['0000000000000002']);
+    expect(view(events).stateReason).toBeUndefined();
   });
 
   it('receives over inproc, a suffix per rank', async () => {
@@ -311,9 +313,9 @@ describe('sockets', () => {
     await until(() => view(events).batches === 1, 'batch');
     events.detach(P0.id);
     expect(events.streams()).toEqual([]);
-    expect(events.blocks(query())).toMatchObject({ total: 0, matching: 0, byStream: [] });
+    expect(blocks(events)).toMatchObject({ total: 0, matching: 0, byStream: [] });
     expect(events.log.counters().kept).toBe(1);
-    expect(() => events.blocks(query({ stream: StreamIdSchema.parse('p0/0') }))).toThrow(/No KV event stream p0\/0/);
+    expect(() => blocks(events, { stream: 'p0/0' })).toThrow(/No KV event stream p0\/0/);
     events.attach({ id: InstanceIdSchema.parse('p1'), name: 'P1' }, endpoint);
     await until(() => view(events).state === 'silent', 'connection');
     await publisher.batch(1, [stored(2)]);
@@ -337,6 +339,8 @@ describe('bad input', () => {
     await until(() => view(events).lastSeq === 2, 'the good one');
     socket.close();
     expect(view(events)).toMatchObject({ badMessages: 3, batches: 1, gaps: 0 });
+    // What the two numbered ones stored is as unknown to the index as if they were lost.
+    expect(indexes.get(events)?.stream(view(events).id)?.coverage.ranges.map(({ cause, from, to }) => [cause, from, to])).toEqual([['gap', 0, 0], ['gap', 1, 1]]);
     expect(Array.from(events.log.rows(), (row) => [row.kind, row.seq, row.note])).toEqual([
       ['error', undefined, 'message not readable (frame-count): 1 frames instead of topic, sequence and payload'],
       ['error', 0, 'message not readable (malformed): payload: truncated'],

@@ -4,6 +4,9 @@ import { encode } from '@msgpack/msgpack';
 import { XPublisher } from 'zeromq';
 import { InstanceIdSchema } from '#shared/ids.ts';
 import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
+import type { KvObserver } from '#engine/kv-events/kv-observer.ts';
+import { IndexObserver } from '#engine/kv-index/index-observer.ts';
+import { KvIndex } from '#engine/kv-index/kv-index.ts';
 
 /** A port that was free a moment ago. */
 export async function freePort(): Promise<number> {
@@ -78,6 +81,12 @@ export function stored(hash: number | bigint, parent: number | bigint | null = n
 
 export function removed(hash: number | bigint): readonly unknown[] {
   return ['BlockRemoved', [hash], 'GPU'];
+}
+
+/** An index of blocks for streams, and what feeds it, as their options. */
+export function indexed(capacity = 10_000): { readonly books: KvIndex; readonly observer: KvObserver } {
+  const books = new KvIndex({ capacity });
+  return { books, observer: new IndexObserver(books) };
 }
 
 /** Waits for a state, ten seconds at most. */

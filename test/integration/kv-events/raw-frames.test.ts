@@ -1,7 +1,7 @@
 /** Raw frames of rows, over real sockets. */
 import { afterEach, expect, test } from 'vitest';
 import { KvEvents, type KvEventsOptions } from '#engine/kv-events/kv-events.ts';
-import { P0, TestPublisher, batchFrames, config, freePort, removed, stored, until } from './publisher.ts';
+import { P0, TestPublisher, batchFrames, config, freePort, indexed, removed, stored, until } from './publisher.ts';
 
 const open: KvEvents[] = [];
 
@@ -9,10 +9,10 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((events) => events.close()));
 });
 
-async function attached(options: KvEventsOptions = {}): Promise<{ readonly events: KvEvents; readonly publisher: TestPublisher }> {
+async function attached(options: Partial<KvEventsOptions> = {}): Promise<{ readonly events: KvEvents; readonly publisher: TestPublisher }> {
   const port = await freePort();
   const publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
-  const events = new KvEvents({ residentCapacity: 10_000, ...options });
+  const events = new KvEvents({ ...indexed(), ...options });
   open.push(events);
   events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
   await until(() => events.streams()[0]?.state === 'silent', 'connection');

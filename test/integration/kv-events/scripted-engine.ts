@@ -55,6 +55,13 @@ export class ScriptedEngine implements AsyncDisposable {
     return seq;
   }
 
+  /** The live message of a batch that the buffer still has. */
+  framesOf(seq: number): readonly Uint8Array[] {
+    const found = this.#sent.find(([, sequence]) => Number(sequence?.readBigUInt64BE() ?? -1n) === seq);
+    if (found === undefined) throw new Error(`batch ${seq} is no longer kept`);
+    return found;
+  }
+
   async #serve(): Promise<void> {
     for await (const [client, , start] of this.#router) {
       const from = Number(start?.readBigUInt64BE() ?? 0n);

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { InstanceIdSchema } from '#shared/ids.ts';
 import type { KvStreamView } from '#shared/kv.ts';
 import { KvEvents } from '#engine/kv-events/kv-events.ts';
-import { TestPublisher, config, freePort, stored, until } from './publisher.ts';
+import { TestPublisher, config, freePort, indexed, stored, until } from './publisher.ts';
 
 const open: KvEvents[] = [];
 
@@ -12,7 +12,7 @@ afterEach(async () => {
 });
 
 function kvEvents(): KvEvents {
-  const events = new KvEvents({ residentCapacity: 10_000 });
+  const events = new KvEvents(indexed());
   open.push(events);
   return events;
 }

@@ -5,7 +5,8 @@ import type { KvStreamView } from '#shared/kv.ts';
 import { KvEvents } from '#engine/kv-events/kv-events.ts';
 import { silentLogger } from '#engine/log.ts';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
-import { P0, until } from './publisher.ts';
+import type { KvIndex } from '#engine/kv-index/kv-index.ts';
+import { P0, indexed, until } from './publisher.ts';
 
 const closers: (() => Promise<void>)[] = [];
 
@@ -13,14 +14,15 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function watched(options: Partial<SimInstanceOptions>): Promise<{ readonly sim: SimInstance; readonly events: KvEvents; readonly phases: readonly string[]; readonly view: () => KvStreamView }> {
+async function watched(options: Partial<SimInstanceOptions>): Promise<{ readonly sim: SimInstance; readonly events: KvEvents; readonly index: KvIndex; readonly phases: readonly string[]; readonly view: () => KvStreamView }> {
   const sim = await startSimInstance({ role: 'both', speed: 200, blocks: 64, maxModelLen: 512, kvEvents: {}, ...options });
   closers.push(() => sim.close());
   const phases: string[] = [];
   const debug = (fields: object): void => {
     if ('phase' in fields && typeof fields.phase === 'string') phases.push(fields.phase);
   };
-  const events = new KvEvents({ residentCapacity: 10_000, logger: { ...silentLogger, debug } });
+  const { books, observer } = indexed();
+  const events = new KvEvents({ books, observer, logger: { ...silentLogger, debug } });
   closers.push(() => events.close());
   if (sim.kvEvents === undefined) throw new Error('the simulator publishes nothing');
   events.attach(P0, sim.kvEvents);
@@ -28,6 +30,7 @@ async function watched(options: Partial<SimInstanceOptions>): Promise<{ readonly
   return {
     sim,
     events,
+    index: books,
     phases,
     view: () => {
       const [stream] = events.streams();
@@ -50,8 +53,8 @@ async function complete(sim: SimInstance, prompt: string): Promise<void> {
 /** Prompts that share beginnings, and more of them than the cache can hold. */
 const prompts = Array.from({ length: 24 }, (_, index) => `${'You are a helpful assistant. '.repeat(8)}${`Question ${index % 9} of many. `.repeat(12)}`);
 
-function copies(events: KvEvents): number {
-  const page = events.blocks(OPERATION_INPUTS['kv.blocks'].parse({ limit: 2000 }));
+function copies(index: KvIndex): number {
+  const page = index.blocks(OPERATION_INPUTS['kv.blocks'].parse({ limit: 2000 }));
   return page.blocks.reduce((sum, block) => sum + block.copies, 0);
 }
 
@@ -61,35 +64,35 @@ describe.each([
   { encoding: 'map', hashForm: 'bytes' },
 ] as const)('events as $encoding with $hashForm hashes', ({ encoding, hashForm }) => {
   it('leave exactly the blocks that the engine holds, through evictions, a reset and a restart', async () => {
-    const { sim, events, phases, view } = await watched({ kvEvents: { encoding, hashForm } });
+    const { sim, events, index, phases, view } = await watched({ kvEvents: { encoding, hashForm } });
     await Promise.all(prompts.map((prompt) => complete(sim, prompt)));
-    await until(() => view().batches === sim.publish.batches && copies(events) === sim.stats().residentBlocks, 'the same blocks');
+    await until(() => view().batches === sim.publish.batches && copies(index) === sim.stats().residentBlocks, 'the same blocks');
     expect(view()).toMatchObject({ encoding, hashForm, gaps: 0, badMessages: 0, badEvents: 0, unknownFields: 0, unknownRemovals: 0, sawStart: true });
     expect(Array.from(events.log.rows()).some((row) => row.kind === 'removed')).toBe(true);
-    const [block] = events.blocks(OPERATION_INPUTS['kv.blocks'].parse({ limit: 1 })).blocks;
+    const [block] = index.blocks(OPERATION_INPUTS['kv.blocks'].parse({ limit: 1 })).blocks;
     expect(block).toMatchObject({ medium: 'GPU', blockSize: 16 });
     expect(block?.tokens).toHaveLength(16);
 
     await fetch(`${sim.url}/reset_prefix_cache`, { method: 'POST' });
-    await until(() => copies(events) === 0, 'an empty cache');
+    await until(() => copies(index) === 0, 'an empty cache');
     expect(Array.from(events.log.rows()).at(-1)?.kind).toBe('cleared');
 
     await sim.restart();
     // Only then: what a publisher sends before its subscriber is back is lost.
     await until(() => phases.lastIndexOf('connected') > phases.indexOf('lost') && phases.includes('lost'), 'reconnection');
     await complete(sim, prompts[0] ?? '');
-    await until(() => view().epochs === 2 && copies(events) === sim.stats().residentBlocks, 'the new life');
+    await until(() => view().epochs === 2 && copies(index) === sim.stats().residentBlocks, 'the new life');
     expect(view().gaps).toBe(0);
   });
 });
 
 describe.each(['topic', 'bare'] as const)('replay in the %s layout', (replayLayout) => {
   it('fills gaps, so that the blocks are exactly those that the engine holds', async () => {
-    const { sim, events, view } = await watched({ kvEvents: { replayLayout } });
+    const { sim, events, index, view } = await watched({ kvEvents: { replayLayout } });
     await complete(sim, 'one '.repeat(40));
     await sim.setFault('event-gap', 3);
     for (let round = 0; view().missedBatches < 3 && round < 50; round += 1) await complete(sim, `${round} `.repeat(40));
-    await until(() => view().missedFilled === 3 && view().confidence === 1 && copies(events) === sim.stats().residentBlocks, 'the same blocks');
+    await until(() => view().missedFilled === 3 && view().confidence === 1 && copies(index) === sim.stats().residentBlocks, 'the same blocks');
     expect(view()).toMatchObject({ gaps: 1, gapsFilled: 1, missedBatches: 3, missedLost: 0, sawStart: true, confidence: 1, reasons: [] });
     expect(view().replay).toMatchObject({ state: 'idle', layout: replayLayout, failed: 0 });
     expect(view().coverage).toMatchObject({ lost: 0, unseen: 0, share: 1 });
@@ -108,26 +111,29 @@ describe.each(['topic', 'bare'] as const)('replay in the %s layout', (replayLayo
     closers.push(() => sim.close());
     await Promise.all(prompts.map((prompt) => complete(sim, prompt)));
     const observed: unknown[] = [];
-    const events = new KvEvents({
-      residentCapacity: 10_000,
-      observer: { onEpoch: (stream, { ended }) => observed.push([stream.id, ended]) },
-    });
+    const { books: index, observer } = indexed();
+    const onEpoch = observer.onEpoch?.bind(observer);
+    observer.onEpoch = (stream, change) => {
+      observed.push([stream.id, change.ended]);
+      onEpoch?.(stream, change);
+    };
+    const events = new KvEvents({ books: index, observer });
     closers.push(() => events.close());
     if (sim.kvEvents === undefined) throw new Error('the simulator publishes nothing');
     events.attach(P0, sim.kvEvents);
     const view = (): KvStreamView => events.streams()[0] ?? (() => { throw new Error('no stream'); })();
-    await until(() => view().batches > 0 && view().confidence === 1 && copies(events) === sim.stats().residentBlocks, 'the same blocks');
+    await until(() => view().batches > 0 && view().confidence === 1 && copies(index) === sim.stats().residentBlocks, 'the same blocks');
     expect(view()).toMatchObject({ sawStart: true, confidence: 1, gaps: 0 });
     expect(view().lagMs).toBeUndefined();
 
     // The new life says nothing before it is asked: only the replay can tell that the blocks are gone.
     await sim.restart();
     await until(() => view().epochs === 2 && view().state !== 'lost', 'the new life');
-    expect(copies(events)).toBe(0);
+    expect(copies(index)).toBe(0);
     expect(observed).toEqual([['p0/0', 1]]);
     // Many batches at once: most of them before the subscription is through.
     await Promise.all(prompts.map((prompt) => complete(sim, prompt)));
-    await until(() => view().confidence === 1 && copies(events) === sim.stats().residentBlocks, 'the blocks of the new life');
+    await until(() => view().confidence === 1 && copies(index) === sim.stats().residentBlocks, 'the blocks of the new life');
     expect(view()).toMatchObject({ epochs: 2, sawStart: true, missedLost: 0, confidence: 1 });
   });
 });
@@ -147,7 +153,7 @@ it('a gap that nothing can fill is lost, and takes away confidence', async () =>
 });
 
 it('an engine killed, restarted and gapped, again and again, is followed to the last block', async () => {
-  const { sim, events, view } = await watched({});
+  const { sim, events, index, view } = await watched({});
   for (let round = 0; round < 5; round += 1) {
     await Promise.all(prompts.slice(round, round + 12).map((prompt) => complete(sim, prompt)));
     await sim.setFault('event-gap', round + 1);
@@ -162,7 +168,7 @@ it('an engine killed, restarted and gapped, again and again, is followed to the 
   }
   // Something behind the last gap, so that it shows.
   await complete(sim, 'last '.repeat(40));
-  await until(() => copies(events) === sim.stats().residentBlocks && view().confidence === 1, 'the same blocks');
+  await until(() => copies(index) === sim.stats().residentBlocks && view().confidence === 1, 'the same blocks');
   expect(view()).toMatchObject({ epochs: 3, sawStart: true, confidence: 1, badMessages: 0, unknownRemovals: 0, state: 'live', coverage: { lost: 0, unseen: 0, share: 1 } });
   expect(view().gaps).toBeGreaterThan(0);
   expect((view().missedFilled ?? 0) + (view().missedLost ?? 0)).toBe(view().missedBatches);
@@ -176,11 +182,11 @@ it('an engine killed, restarted and gapped, again and again, is followed to the 
 });
 
 it('each data-parallel rank has its own blocks', async () => {
-  const { sim, events } = await watched({ dpSize: 2 });
+  const { sim, events, index } = await watched({ dpSize: 2 });
   expect(events.streamsOf(P0.id)).toEqual(['p0/0', 'p0/1']);
   await Promise.all(prompts.slice(0, 6).map((prompt) => complete(sim, prompt)));
   await until(() => events.streams().reduce((sum, stream) => sum + stream.batches, 0) === sim.publish.batches, 'all batches');
-  expect(copies(events)).toBe(sim.stats().residentBlocks);
+  expect(copies(index)).toBe(sim.stats().residentBlocks);
   expect(events.streams().map((stream) => stream.stateReason)).toEqual([undefined, undefined]);
   expect(events.streams().every((stream) => stream.gaps === 0 && stream.events > 0)).toBe(true);
 });

@@ -138,7 +138,7 @@ describe('watchEvents', () => {
     await until(() => watched.records.length === 5, 'records');
     const summary = await watched.stop();
     expect(summary).toMatchObject({ batches: 3, events: 4, gaps: 1, missed: 2, bad: 1 });
-    expect(formatSummary({ ...summary, seconds: 2 }).at(-1)).toBe('3 batches, 4 events in 2.0 s (2.0/s), 1 gaps, 2 batches missed, 1 bad');
+    expect(formatSummary({ ...summary, seconds: 2 }).at(-1)).toBe('3 batches, 4 events in 2.0 s (2.0/s), 1 gap, 2 batches lost, 1 bad');
     expect(watched.records.map((record) => formatText(record))).toEqual([
       '00:16:43.000 #3      stored   1 block 000000000000018f <-root GPU 2 tokens of 2: 399 400',
       '00:16:43.000 #3      stored   1 block 0000000000000002 <-0000000000000001 GPU 2 tokens of 2: 2 3',

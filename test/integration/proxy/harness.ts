@@ -24,6 +24,8 @@ export interface LegRecord {
 export interface RequestRecord {
   readonly init: RequestInit;
   parsed?: ParsedInit;
+  /** As routing had them. */
+  promptTokens?: Uint32Array;
   readonly decisions: Omit<RoutingDecision, 'atMs'>[];
   readonly legs: LegRecord[];
   retries: number;
@@ -64,6 +66,7 @@ export class RecordingTracer implements Tracer {
           },
         };
       },
+      prompt: (tokens) => void (record.promptTokens = tokens),
       responded: (status) => void (record.respondedWith = status),
       chunk: (bytes, events) => {
         record.chunks++;
@@ -110,6 +113,7 @@ export class BookScheduler implements LegScheduler, FleetRoster {
       kvEvents: undefined,
       addedAtUnixMs: 0,
       bootstrapPort: undefined,
+      kvBytesPerToken: undefined,
       registeredBy: undefined,
       dpSize: 1,
       dpSizeSource: 'default',

@@ -31,7 +31,7 @@ const text = (from: number, count = 120): string => WORDS.slice(from, from + cou
 async function startCluster(roles: readonly Role[], connector: ConnectorName, protocol: Partial<ProtocolSettings> = {}): Promise<Cluster> {
   const fleet = new Fleet({ logger: silentLogger, healthIntervalMs: 100, scrapeIntervalMs: 60_000 });
   const index = new KvIndex();
-  const events = new KvEvents({ residentCapacity: 10_000, observer: new IndexObserver(index) });
+  const events = new KvEvents({ books: index, observer: new IndexObserver(index) });
   const sims = await Promise.all(roles.map((role, seed) => startSimInstance({ role, seed, speed: 50, leaseMs: 2000, kvEvents: {} })));
   for (const sim of sims) {
     const instance = await fleet.add({ role: sim.role, url: sim.url });
@@ -83,6 +83,7 @@ async function startCluster(roles: readonly Role[], connector: ConnectorName, pr
 function lookupOf(index: KvIndex): PrefixLookup {
   const instanceOf = (stream: string): InstanceId => stream.slice(0, stream.indexOf('/')) as InstanceId;
   return {
+    holdsAny: () => index.size > 0,
     prefix({ tokens, salt }) {
       const matches = index.prefix(tokens, { ...(salt !== undefined && { salt }), withDivergence: false }).paths.flatMap((path) => path.matches);
       return index.streams.map(({ identity: { id } }) => {
@@ -112,8 +113,8 @@ test.each([
     await cluster.settled();
   }
   expect(new Set(holders).size).toBe(3);
-  for (const [at, from] of [[2, 100], [0, 0], [1, 50], [0, 0]] as const) {
-    const record = await cluster.send(path, body(`${text(from)} and now a question ${at} that is new`));
+  for (const [question, [at, from]] of ([[2, 100], [0, 0], [1, 50], [0, 0]] as const).entries()) {
+    const record = await cluster.send(path, body(`${text(from)} and now a question ${question} that is new`));
     await cluster.settled();
     expect(chosen(record, 'prefill')).toBe(holders[at]);
     expect(record.legs.map(({ init }) => init.kind)).toEqual(['render', 'prefill', 'decode']);
@@ -129,6 +130,10 @@ test.each([
     expect(record.legs[1]?.facts?.usage?.cachedTokens).toBe(best?.matchedTokens);
     expect(decision?.promptTokens).toBe(record.legs[1]?.facts?.usage?.promptTokens);
   }
+  // The very same prompt again: its tokens are known.
+  const again = await cluster.send(path, body(`${text(0)} and now a question 3 that is new`));
+  expect(again.legs.map(({ init }) => init.kind)).toEqual(['prefill', 'decode']);
+  expect(again.decisions[0]).toMatchObject({ chosen: holders[0], tokensFrom });
 });
 
 test('token prompts need no call; another salt matches nothing', async () => {
@@ -164,10 +169,11 @@ test.each(['nixl', 'plain'] as const)('%s: prefill is left out when a decode ins
   await using cluster = await startCluster(['prefill', 'decode', 'decode'], connector, { prefillSkipTokens: 64 });
   const first = await cluster.send(COMPLETIONS, { prompt: text(0) });
   await cluster.settled();
-  expect(first.legs.map(({ init }) => init.kind)).toEqual(['render', 'prefill', 'decode']);
+  // Nobody holds anything yet, so nobody is asked.
+  expect(first.legs.map(({ init }) => init.kind)).toEqual(['prefill', 'decode']);
   const holder = chosen(first, 'decode');
   for (let round = 0; round < 2; round += 1) {
-    const repeated = await cluster.send(COMPLETIONS, { prompt: `${text(0)} and more` });
+    const repeated = await cluster.send(COMPLETIONS, { prompt: `${text(0)} and more ${round}` });
     await cluster.settled();
     expect(repeated.legs.map(({ init }) => init.kind)).toEqual(['render', 'decode']);
     expect(chosen(repeated, 'decode')).toBe(holder);
@@ -183,7 +189,8 @@ test.each(['nixl', 'plain'] as const)('%s: prefill is left out when a decode ins
 });
 
 const answer = json({ id: 'x', object: 'text_completion', choices: [{ index: 0, text: 'a', finish_reason: 'length' }], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } });
-const NOBODY: PrefixLookup = { prefix: () => [] };
+/** Somebody could hold something, and nobody does. */
+const NOBODY: PrefixLookup = { holdsAny: () => true, prefix: () => [] };
 
 test.each<readonly [string, Script, Partial<ProtocolSettings>, RegExp, string | undefined]>([
   ['too slow', () => undefined, { tokenizeDeadlineMs: 5 }, /^balanced by load: no tokens of the prompt: .* took longer than 5 ms$/u, 'aborted'],
@@ -193,7 +200,8 @@ test.each<readonly [string, Script, Partial<ProtocolSettings>, RegExp, string | 
   ['no streams', json({ tokens: [1, 2] }), { tokenizeDeadlineMs: 5000 }, /^balanced by load: no KV event stream tells what these instances hold$/u, 'ok'],
 ])('/tokenize %s: the request is served all the same, and its decisions say why load decided', async (_what, tokenize, protocol, why, outcome) => {
   await using upstream = await startUpstream((res, request, index) => (request.url === '/tokenize' ? tokenize : answer)(res, request, index));
-  await using harness = await startHarness({ prefill: [upstream.origin], decode: [upstream.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol });
+  await using other = await startUpstream(answer);
+  await using harness = await startHarness({ prefill: [upstream.origin, other.origin], decode: [upstream.origin, other.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol });
   const response = await post(`${harness.origin}/v1/completions`, { model: 'test-model', prompt: 'a b c', max_tokens: 1 });
   expect(response.status).toBe(200);
   await response.text();
@@ -207,7 +215,8 @@ test.each<readonly [string, Script, Partial<ProtocolSettings>, RegExp, string | 
 
 test('engines that keep being late are not waited for', async () => {
   await using upstream = await startUpstream((res, request, index) => (request.url === '/tokenize' ? undefined : answer(res, request, index)));
-  await using harness = await startHarness({ prefill: [upstream.origin], decode: [upstream.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol: { tokenizeDeadlineMs: 2 } });
+  await using other = await startUpstream(answer);
+  await using harness = await startHarness({ prefill: [upstream.origin, other.origin], decode: [upstream.origin, other.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol: { tokenizeDeadlineMs: 2 } });
   for (let request = 0; request < 5; request += 1) await (await post(`${harness.origin}/v1/completions`, { prompt: 'a b c' })).text();
   const reasons = harness.tracer.requests.map(({ decisions }) => decisions[0]?.degraded ?? '');
   expect(reasons.slice(0, 3).every((reason) => reason.includes('took longer than 2 ms'))).toBe(true);
@@ -217,7 +226,8 @@ test('engines that keep being late are not waited for', async () => {
 
 test('a client that leaves while its prompt is tokenized leaves nothing behind', async () => {
   await using upstream = await startUpstream((res, request, index) => (request.url === '/tokenize' ? undefined : answer(res, request, index)));
-  await using harness = await startHarness({ prefill: [upstream.origin], decode: [upstream.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol: { tokenizeDeadlineMs: 10_000 } });
+  await using other = await startUpstream(answer);
+  await using harness = await startHarness({ prefill: [upstream.origin, other.origin], decode: [upstream.origin, other.origin], policy: 'prefix-aware', prefixes: NOBODY, protocol: { tokenizeDeadlineMs: 10_000 } });
   const client = new AbortController();
   post(`${harness.origin}/v1/completions`, { prompt: 'a b c' }, {}, client.signal).catch(() => undefined);
   await until(() => upstream.received.length === 1);
@@ -234,4 +244,26 @@ test('forwarded requests are not looked at', async () => {
   await (await post(`${harness.origin}/v1/embeddings`, { input: 'a', prompt: 'b' })).text();
   expect(upstream.received.map(({ url }) => url)).toEqual(['/v1/embeddings']);
   expect(harness.tracer.last.decisions[0]).not.toHaveProperty('degraded');
+});
+
+test('with one candidate for every leg nobody is asked, and nothing is degraded', async () => {
+  await using upstream = await startUpstream(answer);
+  await using harness = await startHarness({ prefill: [upstream.origin], decode: [upstream.origin], policy: 'prefix-aware', prefixes: NOBODY });
+  await (await post(`${harness.origin}/v1/completions`, { prompt: 'a b c' })).text();
+  expect(upstream.received.map(({ url }) => url)).toEqual(['/v1/completions', '/v1/completions']);
+  expect(harness.tracer.last.decisions.map(({ degraded, candidates }) => [degraded, candidates.map(({ reason }) => reason)])).toEqual([[undefined, ['the only candidate, 0 in flight']], [undefined, ['the only candidate, 0 in flight']]]);
+});
+
+test('where nobody holds a block nobody is asked: load decides, and the decision says that nothing was looked up', async () => {
+  await using upstream = await startUpstream(answer);
+  await using other = await startUpstream(answer);
+  const watched = ['p0', 'p1', 'd0'].map((instance) => ({ instance: instance as InstanceId, matchedTokens: 0, matchedBlocks: 0, confidence: 1 }));
+  const prefixes: PrefixLookup = { holdsAny: () => false, prefix: () => watched };
+  await using harness = await startHarness({ prefill: [upstream.origin, other.origin], decode: [upstream.origin], policy: 'prefix-aware', prefixes });
+  await (await post(`${harness.origin}/v1/completions`, { prompt: 'a b c' })).text();
+  expect([...upstream.received, ...other.received].map(({ url }) => url)).toEqual(['/v1/completions', '/v1/completions']);
+  const [prefill] = harness.tracer.last.decisions;
+  expect(prefill).not.toHaveProperty('degraded');
+  expect(prefill).not.toHaveProperty('promptTokens');
+  expect(prefill?.candidates.map(({ reason }) => reason)).toEqual(['not looked up (no candidate holds a block that could be found), 0 in flight', 'not looked up (no candidate holds a block that could be found), 0 in flight']);
 });

@@ -34,7 +34,7 @@ describe('trust', () => {
       sampleStream(d0, { confidence: 0.4, reasons: [{ code: 'joined-late', text: 'late', weight: 0.6 }] }),
       sampleStream(d0),
     ]);
-    expect(trust).toEqual({ value: 0.4, reasons: ['D0/0: late', 'P0/0: slow'] });
+    expect(trust).toEqual({ value: 0.4, reasons: ['D0/0: late', 'P0/0: slow'], rule: 'the lowest of 2 streams: D0/0 40 %, P0/0 90 %' });
   });
 });
 

@@ -1,7 +1,7 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PdscopeError } from '#shared/errors.ts';
-import type { StreamId } from '#shared/ids.ts';
+import type { RecordId, StreamId } from '#shared/ids.ts';
 import type { EngineState } from '#shared/state.ts';
 import { CacheView } from '../../../renderer/src/features/cache/cache-view.tsx';
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
@@ -18,7 +18,7 @@ function answering(): FakeTransport {
   transport.answer('cache.misses', () => sampleSummary());
   transport.answer('cache.residency', ({ cells = 2048 }) => sampleResidency(cells));
   transport.answer('cache.tree', ({ node }) => samplePage(node));
-  transport.answer('cache.search', () => ({ matches: samplePage(undefined).children.slice(0, 2), matchedTokens: 96, askedTokens: 120 }));
+  transport.answer('cache.search', () => ({ matches: samplePage(undefined).children.slice(0, 2), matchedTokens: 96, askedTokens: 120, confidence: SURE }));
   transport.answer('cache.difference', () => sampleDifference());
   transport.answer('cache.storms', () => ({ storms: sampleStorms() }));
   transport.answer('cache.block', ({ node }) => sampleBlock(node ?? 0));
@@ -49,6 +49,22 @@ describe('CacheView', () => {
     setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '' });
   });
 
+  it('shows the causes that matter with examples, and the tail under its sum until it is opened', async () => {
+    const tail = Array.from({ length: 4 }, (_, at) => ({ id: `t${at}`, kind: 'diverges' as const, title: `tail ${at}`, tokens: 10, share: 0.0001, requests: [], requestCount: 1 }));
+    const heavy = { id: 'h', kind: 'diverges' as const, title: 'timestamp in the system prompt', tokens: 99_960, share: 0.9996, requests: [], requestCount: 9, examples: [{ id: 'r7' as RecordId, n: 7, token: 96, asked: '27 UTC', held: '10 UTC' }] };
+    const transport = answering();
+    transport.answer('cache.misses', () => sampleSummary({ causes: [heavy, ...tail] }));
+    await using page = await show({ tab: 'causes' }, transport);
+    await page.until(() => page.text().includes('timestamp in the system prompt'));
+    expect(page.text()).toContain('#7 after 96 tokens: “27 UTC”, where “10 UTC” is held');
+    expect(page.text()).not.toContain('tail 0');
+    const fold = [...page.root.querySelectorAll('button')].find((button) => button.textContent.includes('4 other causes: < 0.1 %, 40 tokens'));
+    expect(fold?.getAttribute('aria-expanded')).toBe('false');
+    await act(async () => fold?.click());
+    expect(fold?.getAttribute('aria-expanded')).toBe('true');
+    expect(page.text()).toContain('tail 3');
+  });
+
   it('keeps hit rates apart by source, and says how far the index can be trusted', async () => {
     await using page = await show({});
     await page.until(() => page.text().includes('Disagreements'));
@@ -56,6 +72,8 @@ describe('CacheView', () => {
     expect(tiles).toEqual(['engine, local', 'engine, external', 'prompt by source', 'cached_tokens, P', 'cached_tokens, D', 'pdscope’s index']);
     const trust = page.root.querySelector('button[aria-label^="confidence 86 %"]');
     expect(trust?.getAttribute('aria-label')).toContain('D2/0: 23 batches were lost in a gap');
+    // The index is a sample, and says of what.
+    expect(page.text()).toContain('212 of 3,140 requests');
     expect(page.text()).toContain('▲ 85.0 pt');
     expect(page.text()).toContain('The index believes in blocks that the engine no longer has');
     await page.click('button', 'table');
@@ -124,7 +142,7 @@ describe('CacheView', () => {
     await using page = await show({ tab: 'tree', filter: '151644, 8948' }, transport);
     await page.until(() => page.text().includes('96 of 120 tokens indexed (80.0 %)'));
     expect(calls(transport, 'cache.search')[0]).toEqual({ tokens: [151_644, 8948], limit: 100 });
-    transport.answer('cache.search', () => ({ matches: [], matchedTokens: 0, askedTokens: 4 }));
+    transport.answer('cache.search', () => ({ matches: [], matchedTokens: 0, askedTokens: 4, confidence: SURE }));
     await act(async () => setUrlState({ filter: 'nobody' }));
     await page.until(() => page.text().includes('Nothing begins like this'));
     await page.click('button', 'Clear the search');
@@ -133,14 +151,20 @@ describe('CacheView', () => {
 
   it('says what was sent although it was there, and never invents a size', async () => {
     const transport = answering();
-    const { bytes: _bytes, ...onlyLeft } = sampleDifference().onlyLeft;
+    const { bytes: _bytes, copyBytes: _copyBytes, ...onlyLeft } = sampleDifference().onlyLeft;
     transport.answer('cache.difference', () => sampleDifference({ onlyLeft }));
     await using page = await show({ tab: 'difference' }, transport);
     await page.until(() => page.text().includes('on both'));
     const row = (name: string): string => [...page.root.querySelectorAll('tbody tr')].find((one) => one.querySelector('th')?.textContent?.includes(name))?.textContent ?? '';
-    expect(row('on P only')).toContain('9,881158,096—24.6 %');
-    expect(row('on both')).toContain('2.3\u2009GiB');
-    expect(row('sent though D had it')).toContain('67,360—12.0 %of 561,000 tokens pulled');
+    expect(row('on P only')).toContain('9,881158,09624.6 %—12,400——');
+    // Content, copies, memory of all copies, and what of it is beyond the first.
+    expect(row('on both')).toContain('2.3\u2009GiB51,2006.3\u2009GiB4.0\u2009GiB');
+    expect(page.text()).toContain('Sizes by P and D: 8,192 bytes a token, worked out from P0’s model and cache configuration.');
+    expect(row('received by D')).toContain('561,0004.3\u2009GiB——vllm:prompt_tokens_by_source, external_kv_transfer, of 3 of 3 instances; size as NIXL counted it');
+    expect(row('held by D when its leg was sent')).toContain('310,000—34.4 %');
+    expect(row('held by D when its leg was sent')).toContain('in 1,150 of 1,200 decode legs that fetched KV');
+    expect(row('stored again though D held it')).toContain('second copies of 4,210 blocks');
+    expect(row('▲ sent though D had it')).toContain('67,360526\u2009MiB12.0 %✕ 31 %');
   });
 
   it('sums up causes and links the requests that show them', async () => {

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import type { InstanceId } from '#shared/ids.ts';
 import { cellBlocks, cellWords } from '../../../renderer/src/features/cache/cell-words.ts';
-import { differenceParts, joinSides, splitSides } from '../../../renderer/src/features/cache/difference-parts.ts';
+import { differenceParts, joinSides, sizeBasis, splitSides } from '../../../renderer/src/features/cache/difference-parts.ts';
+import { handoffRows } from '../../../renderer/src/features/cache/handoff-rows.ts';
 import { hitChartRows, hitRate, hitTableRows, seriesOf } from '../../../renderer/src/features/cache/hit-rows.ts';
 import { capacityCells, cellAt, cellOrigin, linesOf, mapLayout, PITCH_PX } from '../../../renderer/src/features/cache/residency-layout.ts';
 import { colouringOf, countSteps, SCALES, stepOf } from '../../../renderer/src/features/cache/residency-scale.ts';
 import { stormBars } from '../../../renderer/src/features/cache/storm-bars.ts';
-import { CACHE_NOW, sampleDifference, sampleHits, sampleResidencyRow, sampleStorms } from './sample-cache.ts';
+import { stormedInstances, stormNextSteps } from '../../../renderer/src/features/cache/storm-summary.ts';
+import { CACHE_NOW, sampleDifference, sampleHandoff, sampleHits, sampleResidencyRow, sampleStorms } from './sample-cache.ts';
 
 describe('hit rows', () => {
   it('keeps sources apart, fleet and instances apart, and gaps as gaps', () => {
@@ -92,11 +95,72 @@ describe('difference parts', () => {
     expect(parts[1]?.share).toBeCloseTo(18_829 / 40_112, 10);
   });
 
+  it('sizes what is held more than once, where all of it can be sized', () => {
+    const [left, both] = differenceParts(sampleDifference({ onlyLeft: { blocks: 1, tokens: 16, copies: 3, bytes: 100, samples: [] } }), ['P', 'D']);
+    expect([left?.duplicatedBytes, both?.duplicatedBytes]).toEqual([undefined, (6.25 - 2.3) * 2 ** 30]);
+  });
+
+  it('says what sizes rest on, and never mixes sources', () => {
+    const given = { bytesPerToken: 8192, from: 'setting', detail: 'given with D0' } as const;
+    const { rightBytes: _right, ...noRight } = sampleDifference();
+    const { leftBytes: _left, ...none } = noRight;
+    expect(sizeBasis({ ...noRight, rightBytes: given }, ['P', 'D'])).toBe('Sizes by P: 8,192 bytes a token, worked out from P0’s model and cache configuration; D: 8,192 bytes a token, given with D0.');
+    expect(sizeBasis(noRight, ['P', 'D'])).toContain('D: not known, or its instances differ.');
+    expect(sizeBasis(none, ['P', 'D'])).toContain('No sizes');
+  });
+
   it('keeps both sides in one word of the link', () => {
     expect(joinSides('', '')).toBe('');
     expect(splitSides(joinSides('p0', ''))).toEqual(['p0', '']);
     expect(splitSides(joinSides('', 'd1'))).toEqual(['', 'd1']);
     expect(splitSides('')).toEqual(['', '']);
+  });
+});
+
+describe('handoff rows', () => {
+  const rows = (part: Parameters<typeof sampleHandoff>[0], tokens: { readonly redundantTokens?: number; readonly transferredTokens?: number } = {}) => {
+    const { redundantTokens: _redundant, transferredTokens: _transferred, ...bare } = sampleDifference({ handoff: sampleHandoff(part) });
+    return new Map(handoffRows({ ...bare, ...tokens }, 'D').map((row) => [row.id, row]));
+  };
+
+  it('say what is absent and why, instead of 0', () => {
+    const { received: _received, again: _again, ...bare } = sampleHandoff({ connectors: [], resends: 'unknown', legs: { fetching: 0, known: 0, promptTokens: 0, heldTokens: 0 } });
+    const absent = handoffRows({ ...sampleDifference(), handoff: bare }, 'D').slice(0, 3);
+    expect(absent.map(({ tokens, basis }) => [tokens, basis])).toEqual([
+      [undefined, 'no engine here exposes prompt_tokens_by_source or external_prefix_cache_hits'],
+      [undefined, 'no decode leg fetched KV in the window'],
+      [undefined, 'no instance of D has a KV event stream'],
+    ]);
+    expect(rows({ connectors: [], resends: 'unknown' }).get('redundant')).toMatchObject({ basis: 'cannot be told: no decode leg fetched KV in the window' });
+    expect(rows({ connectors: ['plain'], resends: 'unknown' }).get('redundant')).toMatchObject({ basis: 'cannot be told: it is not known which blocks plain sends' });
+    expect(rows({ legs: { fetching: 9, known: 0, promptTokens: 0, heldTokens: 0 } }).get('held')).toMatchObject({ basis: expect.stringContaining('of 9 decode legs none is known') });
+  });
+
+  it('of a protocol that sends everything name what was held of the prompts known', () => {
+    expect(rows({ connectors: ['moriio'], resends: 'all' }, { redundantTokens: 310_000, transferredTokens: 900_000 }).get('redundant')).toMatchObject({
+      tokens: 310_000, isNotable: true, basis: 'moriio sends whole prompts: what D held, of 900,000 tokens of the 1,150 prompts known',
+    });
+  });
+
+  it('mark a share from one in a hundred', () => {
+    expect(rows({}, { redundantTokens: 9, transferredTokens: 1000 }).get('redundant')?.isNotable).toBe(false);
+    expect(rows({}, { redundantTokens: 10, transferredTokens: 1000 }).get('redundant')?.isNotable).toBe(true);
+    expect(rows({}, { redundantTokens: 0, transferredTokens: 0 }).get('redundant')).toMatchObject({ tokens: 0, isNotable: false });
+  });
+});
+
+describe('stormed instances', () => {
+  it('sum up each instance, the dearest first, with evidence and a next step', () => {
+    const engine = { scrapedAtUnixMs: 0, gpuBlocks: 2048, kvUsage: 0.41 };
+    const rows = stormedInstances(sampleStorms(), [{ id: 'p1' as InstanceId, role: 'prefill', engine }, { id: 'p0' as InstanceId, role: 'prefill' }, { id: 'd0' as InstanceId, role: 'decode' }], 30);
+    expect(rows.map(({ name, storms, blocks, tokens }) => [name, storms, blocks, tokens])).toEqual([['P1', 2, 1016, 16_256], ['D0', 1, 17, 272]]);
+    expect(rows[0]?.evidence).toMatch(/^1,016 blocks stored again within 30\ss of being evicted, the fastest after 212\sms; its cache has 2,048 blocks, 41\.0 % in use by running requests$/u);
+    const steps = stormNextSteps(rows, [{ id: 'p1' as InstanceId, role: 'prefill' }, { id: 'p0' as InstanceId, role: 'prefill' }, { id: 'd0' as InstanceId, role: 'decode' }]);
+    expect(steps.map(({ names }) => names)).toEqual(['P1', 'D0']);
+    expect(steps[0]?.text).toContain('policy prefix-aware');
+    // One decode instance has nobody to share with.
+    expect(steps[1]?.text).toMatch(/^272 tokens were fetched or computed twice.*--max-num-seqs/u);
+    expect(steps[1]?.text).not.toContain('prefix-aware');
   });
 });
 

@@ -1,6 +1,6 @@
 /** Cache answers for renderer tests and for looking at the page. Every figure is a function of its arguments. */
 import type {
-  BlockDetail, CacheDifference, CacheHits, Confidence, EvictionStorm, HitPoint, HitSource, MissReport, MissSummary, NodeHolder, RawFrames, ResidencyMap, ResidencyRow, TreeNode, TreePage,
+  BlockDetail, CacheDifference, CacheHits, Confidence, EvictionStorm, HandoffMeasure, HitPoint, HitSource, MissReport, MissSummary, NodeHolder, RawFrames, ResidencyMap, ResidencyRow, TreeNode, TreePage,
 } from '#shared/cache.ts';
 import type { InstanceId, RecordId, StreamId } from '#shared/ids.ts';
 import type { Role } from '#shared/vocabulary.ts';
@@ -67,7 +67,7 @@ export function sampleHits({ windowS = 300, stepS = 5 } = {}): CacheHits {
     const sum = (key: 'hitTokens' | 'queryTokens'): number => its.reduce((total, point) => total + point[key], 0);
     return {
       source, points: its, ...(name !== undefined && { instance: name.toLowerCase() as InstanceId, instanceName: name }),
-      ...(!isSilent && { whole: { hitTokens: sum('hitTokens'), queryTokens: sum('queryTokens') } }), ...(source === 'index' && { confidence: DOUBTFUL }),
+      ...(!isSilent && { whole: { hitTokens: sum('hitTokens'), queryTokens: sum('queryTokens') } }), ...(source === 'index' && { confidence: DOUBTFUL, sample: { requests: 212, of: name === undefined ? 3140 : 212 } }),
     };
   };
   return {
@@ -104,20 +104,32 @@ export function sampleResidency(cells: number): ResidencyMap {
   };
 }
 
+export function sampleHandoff(part: Partial<HandoffMeasure> = {}): HandoffMeasure {
+  return {
+    windowS: 300, connectors: ['nixl'], resends: 'missing',
+    received: { tokens: 561_000, from: 'prompt_tokens_by_source', instances: 3, bytes: 4.3 * 2 ** 30, bytesFrom: 'nixl' },
+    legs: { fetching: 1200, known: 1150, promptTokens: 900_000, heldTokens: 310_000, confidence: DOUBTFUL },
+    again: { blocks: 4210, tokens: 67_360, confidence: BAD },
+    ...part,
+  };
+}
+
 export function sampleDifference(part: Partial<CacheDifference> = {}): CacheDifference {
   const samples = (from: number, count: number): readonly TreeNode[] => Array.from({ length: count }, (_, index) => sampleNode(from + index * 2));
   return {
     left: ['p0', 'p1'] as InstanceId[], right: ['d0', 'd1', 'd2'] as InstanceId[],
-    onlyLeft: { blocks: 9881, tokens: 158_096, bytes: 1.21 * 2 ** 30, samples: samples(1, 4) },
-    onlyRight: { blocks: 11_402, tokens: 182_432, bytes: 1.39 * 2 ** 30, samples: samples(2, 3) },
-    both: { blocks: 18_829, tokens: 301_264, bytes: 2.3 * 2 ** 30, samples: samples(20, 5) },
-    redundantTokens: 67_360, transferredTokens: 561_000, confidence: DOUBTFUL, ...part,
+    onlyLeft: { blocks: 9881, tokens: 158_096, copies: 12_400, bytes: 1.21 * 2 ** 30, copyBytes: 1.52 * 2 ** 30, samples: samples(1, 4) },
+    onlyRight: { blocks: 11_402, tokens: 182_432, copies: 11_402, bytes: 1.39 * 2 ** 30, copyBytes: 1.39 * 2 ** 30, samples: samples(2, 3) },
+    both: { blocks: 18_829, tokens: 301_264, copies: 51_200, bytes: 2.3 * 2 ** 30, copyBytes: 6.25 * 2 ** 30, samples: samples(20, 5) },
+    leftBytes: { bytesPerToken: 8192, from: 'server-info', detail: 'worked out from P0’s model and cache configuration' },
+    rightBytes: { bytesPerToken: 8192, from: 'server-info', detail: 'worked out from D0’s model and cache configuration' },
+    redundantTokens: 67_360, transferredTokens: 561_000, handoff: sampleHandoff(), confidence: DOUBTFUL, ...part,
   };
 }
 
 export function sampleStorms(): readonly EvictionStorm[] {
   const storm = (name: string, agoS: number, lengthS: number, blocks: number): EvictionStorm => ({
-    ...sampleHolder(name), fromUnixMs: CACHE_NOW - agoS * 1000, toUnixMs: CACHE_NOW - (agoS - lengthS) * 1000, blocks, shortestMs: 212, medianMs: 4100, samples: [sampleNode(7), sampleNode(8), sampleNode(11)],
+    ...sampleHolder(name), fromUnixMs: CACHE_NOW - agoS * 1000, toUnixMs: CACHE_NOW - (agoS - lengthS) * 1000, blocks, tokens: blocks * 16, shortestMs: 212, medianMs: 4100, samples: [sampleNode(7), sampleNode(8), sampleNode(11)],
   });
   return [storm('P1', 240, 31, 812), storm('P1', 90, 12, 204), storm('D0', 61, 3, 17)];
 }

@@ -62,6 +62,7 @@ describe('readTreeQuery', () => {
     expect(readTreeQuery('[1,2]')?.input).toEqual({ tokens: [1, 2], limit: 100 });
     expect(readTreeQuery('tokens:7')).toEqual({ input: { tokens: [7], limit: 100 }, reading: '1 token id' });
     expect(readTreeQuery('2026')?.input).toEqual({ text: '2026', limit: 100 });
+    expect(readTreeQuery('<|im_start|>system⏎You are⇥here')?.input).toEqual({ text: '<|im_start|>system\nYou are\there', limit: 100 });
     expect(readTreeQuery('text:1 2 3')?.input).toEqual({ text: '1 2 3', limit: 100 });
     expect(readTreeQuery('You are')?.reading).toBe('text, made into tokens by an instance');
   });

@@ -69,7 +69,7 @@ transport.answer('requests.get', ({ id }) => {
   return row.n === 58 ? { ...detail, legs: [...sampleEncodeLegs(24), ...detail.legs] } : detail;
 });
 const isBare = ['empty', 'unplaced', 'unindexed'].includes(params.get('case') ?? '');
-const none = { blocks: 0, tokens: 0, samples: [] };
+const none = { blocks: 0, tokens: 0, copies: 0, samples: [] };
 transport.answer('cache.hits', (input) => ({ ...sampleHits(input), ...(isBare && { series: [], disagreements: [] }) }));
 transport.answer('cache.misses', () => (isBare ? sampleSummary({ requests: 0, promptTokens: 0, missedTokens: 0, unexplained: [], causes: [] }) : sampleSummary()));
 transport.answer('cache.residency', ({ cells = 2048 }) => {
@@ -77,7 +77,7 @@ transport.answer('cache.residency', ({ cells = 2048 }) => {
   return isBare ? { ...map, rows: params.get('case') === 'unplaced' ? map.rows.map((row) => ({ ...row, blocks: 0, ageS: [], reuse: [], holders: [], node: [], unplaced: 812 })) : [] } : map;
 });
 transport.answer('cache.tree', ({ node, instance }) => (isBare || instance === 'd2' ? sampleTreePage(undefined, { children: [], totalNodes: isBare ? 0 : 40_112, confidence: SURE }) : sampleTreePage(node)));
-transport.answer('cache.search', ({ text, tokens }) => ({ matches: text === 'nothing' ? [] : sampleTreePage(undefined).children.slice(0, 4), matchedTokens: text === 'nothing' ? 0 : 96, askedTokens: tokens?.length ?? 120 }));
+transport.answer('cache.search', ({ text, tokens }) => ({ matches: text === 'nothing' ? [] : sampleTreePage(undefined).children.slice(0, 4), matchedTokens: text === 'nothing' ? 0 : 96, askedTokens: tokens?.length ?? 120, confidence: SURE }));
 transport.answer('cache.difference', () => (isBare ? sampleDifference({ onlyLeft: none, onlyRight: none, both: none }) : sampleDifference()));
 transport.answer('cache.storms', () => ({ storms: isBare || params.get('case') === 'idle' ? [] : sampleStorms() }));
 transport.answer('cache.block', ({ node, stream, hash }) => sampleBlock(node ?? 12, stream === undefined || hash === undefined ? {} : { hashes: [{ stream: stream as StreamId, instanceName: 'P0', hash }] }));

@@ -1,5 +1,6 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { InstanceId } from '#shared/ids.ts';
 import type { EngineState } from '#shared/state.ts';
 import { FindingsView } from '../../../renderer/src/features/findings/findings-view.tsx';
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
@@ -33,6 +34,12 @@ async function show(url: Parameters<typeof setUrlState>[0] = {}, page = samplePa
 /** Titles of the rows, top down. */
 function titles(page: Mounted): readonly string[] {
   return [...page.root.querySelectorAll('table[aria-label="Findings"] tbody th > span:first-child')].map((cell) => cell.textContent ?? '');
+}
+
+/** The engine says that its findings are others now. */
+async function change(transport: FakeTransport, revision: number): Promise<void> {
+  const state = sampleState();
+  await act(async () => transport.snapshot('state', { state: { ...state, findings: { ...state.findings, revision } } }));
 }
 
 const listings = (transport: FakeTransport): number => transport.calls.filter(({ name }) => name === 'findings.list').length;
@@ -72,27 +79,66 @@ describe('FindingsView', () => {
     expect(page.text()).toContain('the latest 2 of 31 cases, newest first');
   });
 
-  it('dismisses by id, and asks again when the engine says that something changed', async () => {
+  it('dismisses by id, keeps what was dismissed in the detail, and brings it back', async () => {
     const { page, transport } = await show({ selection: 'hang' });
     await using _ = page;
     transport.answer('findings.dismiss', ({ id }) => ({ id }));
-    await page.click('button', 'Dismiss');
+    transport.answer('findings.restore', ({ id }) => ({ id }));
+    await page.press('d');
     expect(transport.calls.at(-1)).toEqual({ name: 'findings.dismiss', input: { id: 'hang' } });
+    const dismissed = samplePage();
+    transport.answer('findings.list', () => ({ ...dismissed, findings: dismissed.findings.map((finding) => ({ ...finding, isDismissed: finding.id === 'hang' })) }));
+    await change(transport, 6);
+    await page.until(() => !titles(page).includes('Fields that make decode wait for ever'));
+    expect(page.find('section', 'Finding').textContent).toContain('Fields that make decode wait for ever');
+    await page.click('button', 'Bring back');
+    expect(transport.calls.at(-1)).toEqual({ name: 'findings.restore', input: { id: 'hang' } });
+  });
+
+  it('asks again when the engine says that something changed', async () => {
+    const { page, transport } = await show({ selection: 'hang' });
+    await using _ = page;
     const before = listings(transport);
-    const state = sampleState();
-    await act(async () => transport.snapshot('state', { state }));
-    await act(async () => transport.snapshot('state', { state: { ...state, findings: { ...state.findings, revision: 6 } } }));
-    await page.until(() => listings(transport) === before + 1);
+    await change(transport, 6);
+    await page.until(() => listings(transport) > before);
+    expect(listings(transport)).toBe(before + 1);
   });
 
   it('shows dismissed ones when asked, and says that they are', async () => {
-    const { page, transport } = await show({}, samplePage([sampleFinding({ id: 'old', title: 'Long ago', isDismissed: true })]));
+    const { page, transport } = await show({}, samplePage([sampleFinding({ id: 'old', code: 'old', title: 'Long ago', isDismissed: true })]));
     await using _ = page;
     expect(titles(page)).not.toContain('Long ago dismissed');
-    await page.click('input', '');
-    await page.until(() => titles(page).includes('Long ago dismissed'));
-    expect(globalThis.location.hash).toBe('#/findings?tab=all');
+    await act(async () => setUrlState({ tab: 'dismissed' }));
+    expect(titles(page)).toEqual(['Long ago dismissed']);
+    await act(async () => setUrlState({ tab: 'all' }));
+    expect(titles(page)).toHaveLength(4);
     expect(transport.calls.at(-1)).toEqual({ name: 'findings.list', input: { all: true } });
+  });
+
+  it('has one line for a diagnosis on several instances, which opens to its places', async () => {
+    const others = ['p1', 'p2'].map((id) => sampleFinding({ id: `null_params/nixl/${id}`, instance: id as InstanceId, instanceName: id.toUpperCase(), count: 4, nextStep: `Start ${id.toUpperCase()} with a KV role.` }));
+    const { page, transport } = await show({}, { ...samplePage(), findings: [...samplePage().findings, ...others] });
+    await using _ = page;
+    transport.answer('findings.dismiss', ({ id }) => ({ id }));
+    expect(titles(page)).toEqual(['Fields that make decode wait for ever', '▸ 3Prefill handed over nothing', 'Loopback side-channel host corrected']);
+    expect(page.text()).toContain('shown 5 in 3 lines');
+    expect(page.text()).toContain('3 places: P0 P1 P2 · nixl');
+    await page.click('button', 'Prefill handed over nothing');
+    expect(globalThis.location.hash).toBe(`#/findings?${new URLSearchParams({ sel: 'code:null_params' })}`);
+    const detail = (): string => page.find('section', 'Finding').textContent ?? '';
+    expect(detail()).toContain('seen 39 times');
+    expect(detail()).toContain('Start P2 with a KV role.');
+    expect([...page.find('table', 'Places').querySelectorAll('tbody button')].map((button) => button.textContent)).toEqual(['P0 · nixl', 'P1 · nixl', 'P2 · nixl']);
+
+    await page.click('button', '3 places of Prefill handed over nothing');
+    expect(titles(page)).toEqual(['Fields that make decode wait for ever', '▾ 3Prefill handed over nothing', 'P0 · nixl', 'P1 · nixl', 'P2 · nixl', 'Loopback side-channel host corrected']);
+    await page.press('j');
+    await page.press('j');
+    expect(detail()).toContain('seen 4 times');
+    await page.press('k');
+    await page.press('k');
+    await page.click('button', 'Dismiss all 3');
+    expect(transport.calls.filter(({ name }) => name === 'findings.dismiss').map(({ input }) => input)).toEqual([{ id: 'null_params/nixl/p0' }, { id: 'null_params/nixl/p1' }, { id: 'null_params/nixl/p2' }]);
   });
 
   it('filters by severity, instance and text', async () => {
@@ -125,7 +171,7 @@ describe('FindingsView', () => {
     expect(page.text()).toContain('12,431 requests came since pdscope started, and each was checked as it passed; now against the contract of nixl');
     expect(page.text()).toContain('held back with 502');
     await page.click('button', 'Show 2 dismissed findings');
-    expect(globalThis.location.hash).toBe('#/findings?tab=all');
+    expect(globalThis.location.hash).toBe('#/findings?tab=dismissed');
   });
 
   it('keeps what it has when the engine stops answering, and says why', async () => {
@@ -134,8 +180,7 @@ describe('FindingsView', () => {
     transport.answer('findings.list', () => {
       throw new Error('engine is busy');
     });
-    const state = sampleState();
-    await act(async () => transport.snapshot('state', { state: { ...state, findings: { ...state.findings, revision: 9 } } }));
+    await change(transport, 9);
     await page.until(() => page.text().includes('Shown as last seen: engine is busy'));
     expect(titles(page)).toHaveLength(3);
   });

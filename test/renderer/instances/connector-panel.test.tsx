@@ -89,7 +89,7 @@ describe('ConnectorPanel', () => {
     await act(async () => transport.snapshot('state', { state: sampleState({ protocol: settings }) }));
     expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(false);
     await act(async () => transport.snapshot('state', { state: sampleState() }));
-    expect(checkbox(page, 'Hold back legs that would kill or hang an engine').checked).toBe(true);
+    await page.until(() => checkbox(page, 'Hold back legs that would kill or hang an engine').checked);
     transport.answer('protocol.set', () => {
       throw new PdscopeError('bad_input', 'protocol.set: not now');
     });

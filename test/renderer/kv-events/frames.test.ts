@@ -2,7 +2,7 @@ import { assert, jsonValue, property, uint8Array } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hexDump, hexLines, sequenceOf } from '../../../renderer/src/features/kv-events/hex-lines.ts';
 import { indentJson } from '../../../renderer/src/features/kv-events/indent-json.ts';
-import { coverageWords, gapWords, replayHealth } from '../../../renderer/src/features/kv-events/kv-words.ts';
+import { coverageWords, gapWords, replayHealth } from '../../../renderer/src/fleet/stream-words.ts';
 import { MOST_SAMPLES, NO_HISTORY, SAMPLE_MS, sampleRates } from '../../../renderer/src/features/kv-events/rate-history.ts';
 import { sampleInstance, sampleStream } from '../fixtures/sample-state.ts';
 

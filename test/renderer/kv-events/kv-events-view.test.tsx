@@ -56,6 +56,16 @@ describe('KvEventsView', () => {
     expect(stored?.textContent).toContain(`${hashOf(60).slice(0, 8)}… ← ${hashOf(59).slice(0, 8)}…`);
   });
 
+  it('marks what a former life of the engine stored as stale, in the list and in the detail', async () => {
+    const state = sampleState();
+    const { page } = await show([sampleEvent(4), sampleEvent(5), sampleEvent(6)], { ...state, streams: state.streams.map((stream) => ({ ...stream, epochs: 2 })) });
+    await using _ = page;
+    const stored = [...page.root.querySelectorAll<HTMLElement>('[data-row-id]')].find((row) => row.textContent?.includes('+ stored'));
+    expect(stored?.textContent).toContain('+ stored, stale');
+    await act(async () => setUrlState({ selection: stored?.dataset['rowId'] ?? '' }));
+    expect(page.text()).toContain('Epoch 1 is over: the engine started anew (now epoch 2), and the blocks stored then are gone');
+  });
+
   it('shows the health of each stream, gaps with what they missed', async () => {
     const { page } = await show(events(1, 3));
     await using _ = page;

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { shortHash, tokenPreview } from '../../../renderer/src/features/kv-events/hash-text.ts';
-import { noteWords, streamHealth } from '../../../renderer/src/features/kv-events/kv-words.ts';
+import { noteWords, staleWords } from '../../../renderer/src/features/kv-events/kv-words.ts';
+import { streamHealth } from '../../../renderer/src/fleet/stream-words.ts';
+import { oddInput, oddWords } from '../../../renderer/src/fleet/odd-input.ts';
 import { residentWords } from '../../../renderer/src/features/kv-events/stream-strip.tsx';
 import { residentInput } from '../../../renderer/src/features/kv-events/use-resident-blocks.ts';
-import { sampleInstance, sampleStream } from '../fixtures/sample-state.ts';
+import { NOW, sampleInstance, sampleStream } from '../fixtures/sample-state.ts';
 import { gapRow, sampleEvent } from './sample-events.ts';
 
 describe('KV words', () => {
@@ -21,11 +23,53 @@ describe('KV words', () => {
 
   it('keeps an idle stream quiet and owns up to a late start', () => {
     const stream = (part: Parameters<typeof sampleStream>[1]): ReturnType<typeof sampleStream> => sampleStream(sampleInstance({ name: 'P0', role: 'prefill' }), part);
-    expect(streamHealth(stream({ state: 'silent' }))).toMatchObject({ tone: 'unknown', words: 'silent' });
-    expect(streamHealth(stream({ sawStart: false }))).toMatchObject({ tone: 'ok', words: 'live, joined late' });
-    expect(streamHealth(stream({ state: 'failed', stateReason: 'bad endpoint' }))).toEqual({ tone: 'error', words: 'failed', title: 'bad endpoint' });
+    const idle = { nowUnixMs: NOW, isBusy: false };
+    expect(streamHealth(stream({ state: 'silent' }), idle)).toMatchObject({ tone: 'unknown', words: 'silent' });
+    expect(streamHealth(stream({ sawStart: false }), idle)).toMatchObject({ tone: 'ok', words: 'live, joined late' });
+    expect(streamHealth(stream({ state: 'failed', stateReason: 'bad endpoint' }), idle)).toEqual({ tone: 'error', words: 'failed', title: 'bad endpoint' });
     expect(residentWords([{ medium: 'GPU', blocks: 1204 }, { medium: 'CPU', blocks: 88 }])).toBe('1.2k GPU · 88 CPU');
     expect(residentWords([])).toBe('none known');
+  });
+});
+
+describe('a stream that stopped', () => {
+  const stopped = sampleStream(sampleInstance({ name: 'P0', role: 'prefill' }), { lastReceivedAtUnixMs: NOW - 75_000 });
+  const words = (isBusy: boolean): unknown => streamHealth(stopped, { nowUnixMs: NOW, isBusy });
+
+  it('is quiet while its instance is idle, and a warning while it moves tokens', () => {
+    expect(words(false)).toMatchObject({ tone: 'ok', words: 'live, quiet 1\u2009m 15\u2009s' });
+    expect(words(true)).toMatchObject({ tone: 'warning', words: 'quiet 1\u2009m 15\u2009s', title: expect.stringContaining('publisher is stuck') });
+    expect(streamHealth(stopped, { nowUnixMs: NOW - 50_000, isBusy: true })).toMatchObject({ tone: 'ok', words: 'live' });
+  });
+});
+
+describe('odd input', () => {
+  const sound = sampleStream(sampleInstance({ name: 'P0', role: 'prefill' }));
+
+  it('is nothing for a sound stream', () => {
+    expect(oddInput(sound)).toEqual([]);
+    expect(oddWords([])).toBe('0');
+  });
+
+  it('names every kind, and tells what took something away from what happens to sound streams too', () => {
+    const found = oddInput({
+      ...sound, droppedMessages: 9, badMessages: 1, badEvents: 2, unknownEvents: 3, unknownFields: 4, unknownRemovals: 5, unknownParents: 6, duplicateStores: 7, duplicateBatches: 1, hashFormChanges: 2,
+    });
+    expect(found.map(({ words }) => words)).toEqual([
+      '9 messages refused by pdscope’s own full queue', '1 message that could not be read', '2 events that could not be read, in batches that could',
+      '3 events of kinds that pdscope does not know, kept as they came', '4 fields that pdscope does not know, or of an odd type, kept as they came', '5 removals of blocks not held',
+      '6 stores after a block never seen stored', '7 blocks stored while held already: a copy, or reuse announced', '1 batch that came again, or late, left out', '2 batches with hashes in another form than before',
+    ]);
+    expect(oddWords(found)).toBe('▲ 15 bad, 25 odd');
+    expect(oddWords(oddInput({ ...sound, unknownRemovals: 5 }))).toBe('5 odd');
+  });
+});
+
+describe('staleWords', () => {
+  it('says that an epoch is over, and nothing of the current one or of a stream that is gone', () => {
+    expect(staleWords(1, 3)).toBe('Epoch 1 is over: the engine started anew (now epoch 3), and the blocks stored then are gone');
+    expect(staleWords(3, 3)).toBeUndefined();
+    expect(staleWords(1, undefined)).toBeUndefined();
   });
 });
 

@@ -1,5 +1,6 @@
 import { act } from 'react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { InstanceId } from '#shared/ids.ts';
 import type { EngineState } from '#shared/state.ts';
 import { OverviewView } from '../../../renderer/src/features/overview/overview-view.tsx';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
@@ -37,7 +38,14 @@ describe('OverviewView', () => {
     expect(tile(page, 'TTFT p50 / p95')).toBe('247/ 445 ms');
     expect(tile(page, 'prompt cached')).toBe('46.2%');
     expect(tile(page, 'errors (5 min)')).toBe('76 retried');
-    expect(tile(page, 'streams live')).toBe('3/5✕ 1 lost');
+    expect(tile(page, 'KV event confidence')).toBe('—✕ 1 lost');
+  });
+
+  it('says how far event numbers can be trusted: as far as the worst stream', async () => {
+    const state = sampleState();
+    const streams = state.streams.map((stream, index) => ({ ...stream, state: 'live' as const, gaps: 0, confidence: index === 1 ? 0.61 : 1, reasons: [] }));
+    await using page = await show({ ...state, streams });
+    expect(tile(page, 'KV event confidence')).toBe(`61% · ${streams.length}/${streams.length} live`);
   });
 
   it('draws a dash for what nobody observed, never a 0', async () => {
@@ -60,7 +68,9 @@ describe('OverviewView', () => {
 
   it('shows the worst open findings with their newest evidence, and the way to the rest', async () => {
     const page = samplePage();
-    const many = { ...page, findings: [...page.findings, ...[1, 2, 3].map((n) => sampleFinding({ id: `more${n}`, severity: 'info', title: `More ${n}` }))] };
+    const others = [1, 2, 3].map((n) => sampleFinding({ id: `more${n}`, code: `more_${n}`, severity: 'info', title: `More ${n}` }));
+    const elsewhere = sampleFinding({ id: 'null_params/nixl/p1', instance: 'p1' as InstanceId, instanceName: 'P1', count: 4 });
+    const many = { ...page, findings: [...page.findings, ...others, elsewhere] };
     const transport = new FakeTransport();
     const state = sampleState();
     transport.answer('series.query', (input) => sampleSeries(state, input, NOW));
@@ -70,7 +80,7 @@ describe('OverviewView', () => {
     await mounted.until(() => mounted.text().includes('Open findings · 6'));
     const rows = [...mounted.find('table', 'Open findings').querySelectorAll('tr')];
     expect(rows).toHaveLength(5);
-    expect(rows[1]?.textContent).toContain('✕ errorPrefill handed over nothing P0 · nixl · 31×kv_transfer_params is null; decode computes 4,982 tokens again');
+    expect(rows[1]?.textContent).toContain('✕ errorPrefill handed over nothing P0 P1 · nixl · 35×kv_transfer_params is null; decode computes 4,982 tokens again');
     expect(mounted.find('a', '1 more').getAttribute('href')).toBe('#/findings');
     await act(async () => rows[0]?.querySelector('a')?.click());
     expect(globalThis.location.hash).toBe('#/findings?sel=hang');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatAgo, formatBytes, formatCompact, formatCount, formatDuration, formatMs, formatPercent, formatRate } from '../../../renderer/src/ui/format.ts';
+import { formatAgo, formatBytes, formatClockGap, formatCompact, formatCount, formatDuration, formatMs, formatPercent, formatRate } from '../../../renderer/src/ui/format.ts';
 
 const plain = (text: string): string => text.replaceAll('\u2009', ' ');
 
@@ -13,6 +13,10 @@ describe('format', () => {
     [3_600_000, '1 h'], [5_400_000, '1 h 30 m'], [3 * 3_600_000 + 60_000, '3 h'], [52 * 3_600_000, '2 d 4 h'],
   ])('formatDuration(%d)', (ms, text) => {
     expect(plain(formatDuration(ms))).toBe(text);
+  });
+
+  it.each([[0, '0 ms'], [-0.2, '0 ms'], [-3, '−3 ms'], [3.4, '3 ms'], [47, '47 ms'], [-1200, '−1.2 s']])('formatClockGap(%d)', (ms, text) => {
+    expect(plain(formatClockGap(ms))).toBe(text);
   });
 
   it.each([[980, '980'], [12_431, '12.4k'], [123_456, '123k'], [9_100_000, '9.1M'], [2_000_000_000, '2.0G']])('formatCompact(%d)', (value, text) => {

@@ -43,6 +43,17 @@ beforeEach(() => {
 const ask = { windowS: 60, stepS: 5 };
 
 describe('cache hits', () => {
+  it('says of how many requests the index speaks', () => {
+    const { hits } = create();
+    hits.sample(both);
+    for (let request = 0; request < 5; request += 1) hits.recordAsked('p0' as InstanceId);
+    hits.recordAsked('d0' as InstanceId);
+    hits.recordIndex({ instance: 'p0' as InstanceId, queryTokens: 100, hitTokens: 48, confidence: SURE });
+    hits.recordIndex({ instance: 'p0' as InstanceId, queryTokens: 100, hitTokens: 48, confidence: SURE });
+    const samples = hits.query(ask, both).series.map(({ source, instance: of, sample }) => [source, of, sample]);
+    expect(samples).toEqual([['index', undefined, { requests: 2, of: 6 }], ['index', 'p0', { requests: 2, of: 5 }]]);
+  });
+
   it('keeps sources apart, per instance and for the fleet, with steps that were not asked absent', () => {
     const { hits, stats } = create();
     hits.sample(both);
@@ -70,7 +81,7 @@ describe('cache hits', () => {
     expect(points('prefill-cached-tokens', 'p0')).toEqual([[0, 40, 100]]);
     expect(points('decode-cached-tokens', 'd0')).toEqual([[0, 96, 100]]);
     expect(series.filter(({ source }) => source === 'index')).toEqual([
-      { source: 'index', points: [{ atUnixMs: T0 + 10_000, hitTokens: 48, queryTokens: 100 }], whole: { hitTokens: 48, queryTokens: 100 }, confidence: { value: 0.9, reasons: [{ code: 'joined-late', text: 'late' }] } },
+      { source: 'index', points: [{ atUnixMs: T0 + 10_000, hitTokens: 48, queryTokens: 100 }], whole: { hitTokens: 48, queryTokens: 100 }, confidence: { value: 0.9, reasons: [{ code: 'joined-late', text: 'late' }] }, sample: { requests: 1, of: 1 } },
       expect.objectContaining({ instance: 'p0', instanceName: 'P0' }),
     ]);
     // An instance that left takes its past along.
@@ -102,7 +113,7 @@ describe('cache hits', () => {
   it('shows disagreements of the window, and makes lasting ones findings', () => {
     const { hits, findings } = create();
     hits.sample(both);
-    const tokens = { localCompute: 0, localCacheHit: 0 };
+    const tokens = { localCompute: 0, localCacheHit: 0, externalKvTransfer: 0 };
     for (let second = 1; second <= 20; second += 1) {
       now = T0 + second * 1000;
       tokens.localCompute += 900;

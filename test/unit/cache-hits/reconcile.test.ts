@@ -26,8 +26,11 @@ describe('reconcile', () => {
     ['the engine knew more than its events', hits('prefill', { index: 0.1, 'by-source': 0.6 }), [['hits_not_in_events', 'index', 'by-source', 0.1, 0.6]]],
     ['an engine without counters is held against its answers', hits('prefill', { index: 0.8, 'prefill-cached-tokens': 0.3 }), [['hits_promised_but_computed', 'index', 'prefill-cached-tokens', 0.8, 0.3]]],
     ['what a shared store gave is no news to the index', hits('prefill', { index: 0.35, 'engine-local': 0.34, 'by-source': 0.8, 'prefill-cached-tokens': 0.78 }), []],
-    ['answers and counters apart', hits('prefill', { 'prefill-cached-tokens': 0.2, 'by-source': 0.7 }), [['hits_answers_differ', 'prefill-cached-tokens', 'by-source', 0.2, 0.7]]],
-    ['pulled tokens count as cached', hits('decode', { 'decode-cached-tokens': 0.98, 'engine-local': 0.1 }), [['hits_pulled_count_as_cached', 'decode-cached-tokens', 'engine-local', 0.98, 0.1]]],
+    ['answers tell fewer', hits('prefill', { 'prefill-cached-tokens': 0.2, 'by-source': 0.7 }), [['hits_answers_less', 'prefill-cached-tokens', 'by-source', 0.2, 0.7]]],
+    ['answers tell more', hits('prefill', { 'prefill-cached-tokens': 1, 'by-source': 0.3 }), [['hits_answers_more', 'prefill-cached-tokens', 'by-source', 1, 0.3]]],
+    ['decode calls cached what it fetched, as it should', hits('decode', { 'decode-cached-tokens': 0.98, 'by-source': 0.97, 'engine-local': 0.1, 'engine-external': 0.9 }), []],
+    ['decode calls cached what it neither held nor fetched', hits('decode', { 'decode-cached-tokens': 0.98, 'by-source': 0.5, 'engine-external': 0.5 }), [['hits_answers_more', 'decode-cached-tokens', 'by-source', 0.98, 0.5]]],
+    ['an engine without that counter: nothing to hold it against', hits('decode', { 'decode-cached-tokens': 0.98, 'engine-local': 0.1, 'engine-external': 0.9 }), []],
     ['nothing comes over the handoff', hits('decode', { 'engine-external': 0.01, 'by-source': 0.1 }), [['hits_no_external', 'engine-external', 'by-source', 0.01, 0.1]]],
     ['something does', hits('decode', { 'engine-external': 0.5, 'by-source': 0.5 }), []],
     ['prefill queries its connector in vain, as it should', hits('prefill', { 'engine-external': 0, 'engine-local': 0.5 }), []],
@@ -41,9 +44,23 @@ describe('reconcile', () => {
     expect(found(hits('decode', { 'engine-external': 0, 'engine-local': 0.1 }), { hasPrefill: false })).toEqual([]);
   });
 
+  it('compares rates of the same requests only, by their prompt tokens', () => {
+    const apart = (answers: number): InstanceHits => {
+      const one = hits('prefill', { 'prefill-cached-tokens': 0.9, 'by-source': 0.2, index: 0.9 });
+      return { ...one, hits: { ...one.hits, 'prefill-cached-tokens': { hitTokens: answers * 0.9, queryTokens: answers }, index: { hitTokens: answers * 0.9, queryTokens: answers } } };
+    };
+    expect([14_000, 13_000, 7500, 7000].map((answers) => found(apart(answers)))).toEqual([
+      [],
+      [['hits_promised_but_computed', 'index', 'by-source', 0.9, 0.2], ['hits_answers_more', 'prefill-cached-tokens', 'by-source', 0.9, 0.2]],
+      [['hits_promised_but_computed', 'index', 'by-source', 0.9, 0.2], ['hits_answers_more', 'prefill-cached-tokens', 'by-source', 0.9, 0.2]],
+      // Fewer answers than the engine counted prompts: other requests. That fewer were explained is no news.
+      [['hits_other_requests', 'prefill-cached-tokens', 'by-source', 0.9, 0.2]],
+    ]);
+  });
+
   it('explains in words', () => {
-    const [pulled] = reconcile(hits('decode', { 'decode-cached-tokens': 0.98, 'engine-local': 0.1 }), { tolerance: 0.15, hasPrefill: true });
-    expect(pulled?.meaning).toContain('reports tokens that it pulled from prefill as cached');
+    const [more] = reconcile(hits('decode', { 'decode-cached-tokens': 0.98, 'by-source': 0.1 }), { tolerance: 0.15, hasPrefill: true });
+    expect(more?.meaning).toContain('cached_tokens of answers are more than the engine’s own counters');
   });
 });
 
@@ -72,7 +89,11 @@ describe('findings of disagreements', () => {
       for (let gap = 0; gap < 5; gap += 1) watch.look([], []);
     }
     expect(counts()).toEqual([['p0', 1]]);
-    for (let look = 0; look < 6; look += 1) watch.look([], []);
+    expect(findings.list().summary.open).toMatchObject({ warning: 1 });
+    watch.look([], []);
+    // Over: it closes by itself, and is kept.
+    expect(counts()).toEqual([]);
+    expect(findings.list({ all: true }).findings).toMatchObject([{ instance: 'p0', isDismissed: true, overAtUnixMs: expect.any(Number) as number }]);
     for (let look = 0; look < 3; look += 1) watch.look([one('p0')], [one('p0')]);
     expect(counts()).toEqual([['p0', 2]]);
   });

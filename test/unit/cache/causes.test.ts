@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { placeOf } from '#engine/cache/cause-place.ts';
+import { grouped, groupOf } from '#engine/cache/cause-group.ts';
 import { divergenceTitle } from '#engine/cache/cause-title.ts';
-import type { KeptMiss } from '#engine/cache/kept-report.ts';
+import { namedCauses } from '#engine/cache/cause-names.ts';
+import type { KeptMiss, MissShare } from '#engine/cache/kept-report.ts';
 import { missShares } from '#engine/cache/miss-shares.ts';
 import { gatherMisses, type ExplainedRecord } from '#engine/cache/miss-summary.ts';
+import type { TokenText } from '#engine/cache/token-text.ts';
 import type { MissKind, MissRange } from '#shared/cache.ts';
+import type { Role } from '#shared/vocabulary.ts';
 import { RecordIdSchema } from '#shared/ids.ts';
 
 const PROMPT = Uint32Array.from({ length: 100 }, (_, index) => index);
@@ -21,6 +25,14 @@ describe('missShares', () => {
   it('keeps other kinds of misses of one prompt apart, and has nothing to say of a hit', () => {
     expect(missShares([range('evicted', 16), range('elsewhere', 16), range('evicted', 16)], PROMPT).map(({ key, tokens }) => [key, tokens])).toEqual([['evicted', 32], ['elsewhere', 16]]);
     expect(missShares([range('hit', 100)], PROMPT)).toEqual([]);
+  });
+
+  it('tells blocks that another choice would have found from those that no instance of the role holds', () => {
+    const on = (...roles: Role[]): Pick<MissRange, 'elsewhere'> => ({ elsewhere: roles.map((role, at) => ({ stream: `x${at}/0` as never, instance: 'x' as never, instanceName: 'X', role, medium: 'GPU' })) });
+    const titleOf = (...roles: Role[]): string | undefined => missShares([range('elsewhere', 16, on(...roles))], PROMPT, 'prefill')[0]?.title;
+    expect(titleOf('decode', 'prefill')).toBe('held by another instance than the one chosen');
+    expect(titleOf('both')).toBe('held by another instance than the one chosen');
+    expect(titleOf('decode', 'decode')).toBe('held by decode instances only, where no prefill leg goes');
   });
 
   it('tells keys and gaps apart', () => {
@@ -66,9 +78,55 @@ describe('gatherMisses', () => {
     const { causes, missedTokens, unexplained } = gatherMisses([...many, ...reasons], 60);
     expect(causes).toHaveLength(51);
     expect(causes.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(missedTokens);
-    expect(causes.find(({ title }) => title === 'differs in many other places')).toMatchObject({ requestCount: 30, place: undefined });
+    expect(causes.find(({ title }) => title === 'differs in many other places')).toMatchObject({ requestCount: 30, shown: [] });
     expect(unexplained).toHaveLength(21);
     expect(unexplained.reduce((sum, { requests }) => sum + requests, 0)).toBe(30);
+  });
+});
+
+describe('what divergences have in common', () => {
+  const share = (token: number): MissShare => ({ kind: 'diverges', key: `diverges ${token} 1,2,3`, title: `differs after ${token} tokens`, tokens: 32, place: { token, lead: [1, 2, 3], asked: [4], held: [5] } });
+  const keyOf = (token: number, text: Parameters<typeof groupOf>[0]): string => grouped(share(token), groupOf(text), 16).key;
+
+  it('a varying field is one cause by its name and part of the prompt, wherever it stands and whatever it says', () => {
+    const at = (lead: string, where = 'the system prompt'): Parameters<typeof groupOf>[0] => ({ lead, asked: '10 UTC', held: '27 UTC', where });
+    const key = keyOf(96, at('rule19 Current time: 2026-11-21 04:'));
+    expect(key).toBe('diverges timestamp the system prompt current time');
+    expect(keyOf(5, at('You are kind. Current time: 2026-1'))).toBe(key);
+    expect(keyOf(5, at('\nCurrent time: 2026-11-21T04:'))).toBe(key);
+    expect(keyOf(5, at('\nToday is 2026-1'))).not.toBe(key);
+    expect(keyOf(96, at('rule19 Current time: 2026-11-21 04:', 'a user message'))).not.toBe(key);
+  });
+
+  it('other text in a user message is one cause, also where it is a number', () => {
+    const keys = [keyOf(83, { lead: '<|im_start|>user\n', asked: 'Please', held: 'Tell me', where: 'a user message' }), keyOf(140, { lead: 'Count to ', asked: '12', held: '17', where: 'a user message' })];
+    expect(keys).toEqual(['diverges text a user message', 'diverges text a user message']);
+    expect(keyOf(83, { lead: 'Chapter ', asked: '12', held: '17', where: 'the system prompt' })).toBe('diverges number the system prompt chapter');
+  });
+
+  it('a prompt that differs within the first block was never seen; but a varying field there is what it is', () => {
+    const text = { lead: '<|im_start|>user\n', asked: 'Please', held: 'Tell me', where: 'a user message' };
+    expect(grouped(share(15), groupOf(text), 16)).toEqual({ kind: 'never-stored', key: 'never-stored', title: 'never seen before', tokens: 32 });
+    expect(keyOf(16, text)).toBe('diverges text a user message');
+    expect(keyOf(4, { lead: 'Now: ', asked: '2026-11-21 04:10', held: '2026-11-20 18:00', where: undefined })).toBe('diverges timestamp  now');
+  });
+
+  it('of which nothing is known but the place stays by itself', () => {
+    expect(keyOf(50, { lead: 'a ', asked: 'cats', held: 'dogs', where: undefined })).toBe('diverges 50 1,2,3');
+    expect(grouped({ kind: 'evicted', key: 'evicted', title: '', tokens: 1 }, groupOf({ lead: '', asked: '', held: '' }), 16).key).toBe('evicted');
+  });
+
+  it('is named without a position when positions differ, with the latest as examples', async () => {
+    const records = [40, 56].map((token, at): ExplainedRecord => {
+      const own = grouped(share(token), { where: 'a user message', what: undefined, stem: '' }, 16);
+      return record(at, { state: 'ready', leg: 0, bytes: 0, shares: [own], report: { request: RecordIdSchema.parse('r'), state: 'ready', promptTokens: 100, ranges: [], matches: [], confidence: { value: 1, reasons: [] } } });
+    });
+    const { causes } = gatherMisses(records, 60);
+    const text = { decode: (questions: readonly { readonly tokens: readonly number[] }[]) => Promise.resolve(questions.map(({ tokens }) => `<${tokens.join('+')}>`)) } as unknown as TokenText;
+    expect(await namedCauses(causes, text)).toEqual([{
+      id: 'diverges text a user message', kind: 'diverges', title: 'different text in a user message', tokens: 64, share: 1, requestCount: 2, requests: [{ id: 'r1', n: 1 }, { id: 'r0', n: 0 }],
+      examples: [{ id: 'r1', n: 1, token: 56, asked: '<4>', held: '<5>' }, { id: 'r0', n: 0, token: 40, asked: '<4>', held: '<5>' }],
+    }]);
   });
 });
 

@@ -16,8 +16,24 @@ describe('PromptKeeper', () => {
     const [a, body] = [record(), Buffer.from('{"prompt":1}')];
     expect(keeper.keep(a, body)).toBeUndefined();
     expect(keeper.bytes).toBe(body.length);
-    expect(keeper.take(a)).toBe(body);
+    expect(keeper.take(a)?.body).toBe(body);
     expect(keeper.take(a)).toBeUndefined();
+    expect(keeper.bytes).toBe(0);
+  });
+
+  it('keeps the tokens that routing had with a body that is kept, within the same bytes, and lets them go with it', () => {
+    const { keeper } = setUp({ maxBytes: 100 });
+    const [a, b] = [record(), record()];
+    const tokens = Uint32Array.of(1, 2, 3);
+    keeper.learn(a, tokens, 'tokenize');
+    expect(keeper.bytes).toBe(0);
+    keeper.keep(a, Buffer.alloc(10));
+    keeper.keep(b, Buffer.alloc(10));
+    keeper.learn(a, tokens, 'tokenize');
+    keeper.learn(b, new Uint32Array(20), 'render');
+    expect(keeper.bytes).toBe(32);
+    expect(keeper.take(a)).toMatchObject({ tokens, from: 'tokenize' });
+    expect(keeper.take(b)).toMatchObject({ tokens: undefined, from: undefined });
     expect(keeper.bytes).toBe(0);
   });
 

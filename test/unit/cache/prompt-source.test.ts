@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { promptSource } from '#engine/cache/prompt-source.ts';
+import { promptSource, saltOf, sessionOf } from '#engine/cache/prompt-source.ts';
 import { mediaByBlock, mediaOf } from '#engine/cache/prompt-tokens.ts';
 import type { RecordedApi } from '#shared/vocabulary.ts';
 
-const of = (api: RecordedApi, body: unknown): ReturnType<typeof promptSource> => promptSource(api, Buffer.from(JSON.stringify(body)));
+const of = (api: RecordedApi, body: unknown): ReturnType<typeof promptSource> => promptSource({ api }, Buffer.from(JSON.stringify(body)));
 const tokens = (...ids: number[]): object => ({ kind: 'tokens', tokens: Uint32Array.from(ids) });
 
 describe('promptSource', () => {
@@ -38,8 +38,14 @@ describe('promptSource', () => {
     expect(of(api, body)).toMatchObject({ kind: 'none', reason: expect.stringContaining(reason) });
   });
 
+  it.each(['/v1/responses', '/v1/messages'])('%s has a prompt that no engine renders', (path) => {
+    const source = promptSource({ api: 'forward', path }, Buffer.from('{"input":"hi","cache_salt":"s","vllm_xargs":{"session_id":"x"}}'));
+    expect(source).toMatchObject({ kind: 'unrendered', reason: `no engine renders or tokenises ${path}` });
+    expect([saltOf(source), sessionOf(source, {}), sessionOf(source, { 'x-session-id': 'h' })]).toEqual(['s', 'x', 'h']);
+  });
+
   it('takes a body that is no JSON at all for what it is', () => {
-    expect(promptSource('chat', Buffer.from('{'))).toMatchObject({ kind: 'none' });
+    expect(promptSource({ api: 'chat' }, Buffer.from('{'))).toMatchObject({ kind: 'none' });
   });
 });
 

@@ -19,7 +19,7 @@ function calls(timeoutMs = 2000): EngineCall {
 }
 
 function ask(api: RecordedApi, body: object, instances: readonly Instance[], call = calls()): Promise<PromptAnswer> {
-  return promptTokens(promptSource(api, Buffer.from(JSON.stringify(body))), { call, instances, authorization: undefined });
+  return promptTokens(promptSource({ api }, Buffer.from(JSON.stringify(body))), { call, instances, authorization: undefined });
 }
 
 describe('promptTokens', () => {

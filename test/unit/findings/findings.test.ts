@@ -91,6 +91,17 @@ describe('findings', () => {
     expect(() => findings.dismiss('nothing')).toThrow(expect.objectContaining({ code: 'finding_not_found' }));
   });
 
+  it('are open again when brought back, with all that was seen of them', () => {
+    const findings = new Findings();
+    findings.report(verdict());
+    findings.dismiss('late_read/-/-');
+    const { revision } = findings.summary();
+    findings.restore('late_read/-/-');
+    expect(findings.list().findings).toMatchObject([{ count: 1, isDismissed: false }]);
+    expect(findings.summary()).toMatchObject({ open: { warning: 1 }, dismissed: 0, revision: revision + 1 });
+    expect(() => findings.restore('nothing')).toThrow(expect.objectContaining({ code: 'finding_not_found' }));
+  });
+
   it('keep their totals by code and severity when they are cleared', () => {
     const findings = new Findings();
     findings.report(verdict());

@@ -56,6 +56,24 @@ describe('rates', () => {
     expect(second).toEqual({ scrapedAtUnixMs: 1_800_000_002_000, promptTokensPerSecond: 250, generationTokensPerSecond: 50, prefixHitRate: 0.25, externalHitRate: 1, cacheTokens: { prefixQueries: 100, prefixHits: 25, externalQueries: 10, externalHits: 10 } });
   });
 
+  it('count what NIXL moved, over restarts of the engine, and only where it is exposed', () => {
+    const reducer = new GaugeReducer();
+    const nixl = (bytes: number, transfers: number): string => page({ nixl_bytes_transferred_sum: bytes, nixl_bytes_transferred_count: transfers });
+    expect(reducer.reduce(parse(nixl(5000, 2)), at(0)).kvTransfers).toBeUndefined();
+    expect(reducer.reduce(parse(nixl(9000, 4)), at(2)).kvTransfers).toEqual({ bytes: 4000, transfers: 2 });
+    expect(reducer.reduce(parse(nixl(1000, 1)), at(4)).kvTransfers).toEqual({ bytes: 5000, transfers: 3 });
+    expect(reducer.reduce(parse(nixl(1000, 1)), at(6)).kvTransfers).toEqual({ bytes: 5000, transfers: 3 });
+  });
+
+  it('grow from 0 when an engine began anew, even where it counted further than before', () => {
+    const reducer = new GaugeReducer();
+    const at1 = (created: number, tokens: number): string => `${page({ prefix_cache_queries_total: tokens, prefix_cache_hits_total: 0 })}vllm:prompt_tokens_created{engine="0",model_name="m"} ${created}\n`;
+    reducer.reduce(parse(at1(100, 500)), at(0));
+    expect(reducer.reduce(parse(at1(100, 600)), at(2)).cacheTokens?.prefixQueries).toBe(100);
+    expect(reducer.reduce(parse(at1(777, 600)), at(4)).cacheTokens?.prefixQueries).toBe(700);
+    expect(reducer.reduce(parse(at1(777, 650)), at(6)).cacheTokens?.prefixQueries).toBe(750);
+  });
+
   it('keep the hit rate of the last queries while there are no new ones', () => {
     const reducer = new GaugeReducer();
     reducer.reduce(parse(page({ prefix_cache_queries_total: 0, prefix_cache_hits_total: 0 })), at(0));

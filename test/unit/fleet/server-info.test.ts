@@ -69,3 +69,35 @@ describe('where KV events are', () => {
     expect(found && { ...found, ranks: undefined, mode: undefined }).toEqual(expected && { topic: '', ...expected });
   });
 });
+
+describe('KV bytes per token', () => {
+  const hf = { model_type: 'llama', num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8, hidden_size: 4096, head_dim: 128, sliding_window: null };
+  const config = (part: { readonly hf?: object; readonly cache?: object; readonly parallel?: object; readonly model?: object } = {}): object => ({
+    model_config: { dtype: 'torch.bfloat16', hf_config: { ...hf, ...part.hf }, ...part.model },
+    cache_config: { cache_dtype: 'auto', ...part.cache },
+    parallel_config: { tensor_parallel_size: 1, ...part.parallel },
+  });
+  const bytes = (vllm: object): number | undefined => serverFactsOf({ vllm_config: vllm })?.transfer.kvBytesPerToken;
+  const LLAMA_8B = 2 * 32 * 8 * 128 * 2;
+
+  it.each([
+    ['a plain model', config(), LLAMA_8B],
+    ['the class printed as text', config({ model: { hf_config: `LlamaConfig ${JSON.stringify(hf, undefined, 2)}\n` } }), LLAMA_8B],
+    ['the text part of a larger model', config({ model: { hf_config: { model_type: 'llava' }, hf_text_config: hf } }), LLAMA_8B],
+    ['an eight-bit cache', config({ cache: { cache_dtype: 'fp8_e4m3' } }), LLAMA_8B / 2],
+    ['no head size told', config({ hf: { head_dim: null } }), LLAMA_8B],
+    ['no grouped heads', config({ hf: { num_key_value_heads: null } }), LLAMA_8B * 4],
+    ['ranks that share the heads', config({ parallel: { tensor_parallel_size: 4 } }), LLAMA_8B],
+    ['more ranks than heads: copies', config({ parallel: { tensor_parallel_size: 16 } }), LLAMA_8B * 2],
+    ['a window that is off', config({ hf: { model_type: 'qwen2', sliding_window: 4096, use_sliding_window: false } }), LLAMA_8B],
+    ['a window', config({ hf: { model_type: 'mistral', sliding_window: 4096 } }), undefined],
+    ['layers of two kinds', config({ hf: { layer_types: ['full_attention', 'sliding_attention'] } }), undefined],
+    ['latent attention', config({ hf: { model_type: 'deepseek_v3', kv_lora_rank: 512 } }), undefined],
+    ['a scheme of the checkpoint', config({ hf: { quantization_config: { kv_cache_scheme: { num_bits: 8 } } } }), undefined],
+    ['context parallelism', config({ parallel: { decode_context_parallel_size: 2 } }), undefined],
+    ['an unknown data type', config({ cache: { cache_dtype: 'nvfp4' } }), undefined],
+    ['text that is no configuration', config({ model: { hf_config: 'LlamaConfig {' } }), undefined],
+  ])('%s', (_what, vllm, expected) => {
+    expect(bytes(vllm)).toBe(expected);
+  });
+});

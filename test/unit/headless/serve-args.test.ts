@@ -83,6 +83,11 @@ describe('serve arguments', () => {
     });
   });
 
+  it('takes the size of a token on an instance, as a number or with a unit', async () => {
+    const { engine } = await parse('--prefill', 'p:1', '--decode', 'd:1', '--kv-bytes-per-token', 'P0=147456', '--kv-bytes-per-token', 'd:1=144KiB');
+    expect(engine.instances?.map(({ kvBytesPerToken }) => kvBytesPerToken)).toEqual([147_456, 147_456]);
+  });
+
   it('takes settings of routing by prefix', async () => {
     expect((await parse('--policy', 'prefix-aware')).engine.protocol).toEqual({});
     expect((await parse('--policy', 'prefix-aware', '--prefill-skip-tokens', '256', '--no-tokenize-for-routing', '--tokenize-deadline', '50ms')).engine).toMatchObject({
@@ -156,6 +161,8 @@ describe('serve arguments', () => {
     [['--dp-size', 'P0'], /gives no instance its ranks/u],
     [['--dp-size', 'P0=0'], /gives no instance its ranks/u],
     [['--dp-size', 'D7=2', '--decode', 'd:1'], /--dp-size D7: names no instance given/u],
+    [['--kv-bytes-per-token', 'D0=0', '--decode', 'd:1'], /gives no instance its KV bytes per token/u],
+    [['--kv-bytes-per-token', 'D0=1GB', '--decode', 'd:1'], /gives no instance its KV bytes per token/u],
     [['--prefil', 'x'], /unknown option '--prefil'/u],
   ])('refuses %j in words', async (args, message) => {
     await expect(parse(...args)).rejects.toThrow(message);

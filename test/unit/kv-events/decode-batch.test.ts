@@ -122,7 +122,7 @@ describe('tolerance', () => {
     expect(only(decodeEvents([['Moved', 'x']]), 'unknown')).toMatchObject({ tag: 'Moved', raw: '["Moved","x"]' });
   });
 
-  it('ignores and counts unknown fields, extra slots and optional fields of odd types', () => {
+  it('counts unknown fields, extra slots and optional fields of odd types, and keeps them as text', () => {
     const batch = decodeEvents([
       { type: 'BlockRemoved', block_hashes: [1], medium: 5, colour: 'red' },
       ['BlockRemoved', [1], 'GPU', 0, 'more'],
@@ -131,6 +131,7 @@ describe('tolerance', () => {
     expect(batch.unknownFields).toBe(4);
     expect(batch.events.map((event) => event.kind)).toEqual(['removed', 'removed', 'cleared']);
     expect((batch.events[0] as RemovedEvent).medium).toBeUndefined();
+    expect(batch.events.map((event) => ('unread' in event ? event.unread : undefined))).toEqual(['{"colour":"red","medium":5}', '{"slot_4":"more"}', undefined]);
   });
 
   it('reads small integers that came in 64 bits, as Go and Rust encoders send them', () => {
@@ -206,6 +207,19 @@ describe('bad messages', () => {
     ['claims inside claims', 'dd000fffff'.repeat(1000), 'truncated'],
   ])('refuses %s cheaply', (_name, hex, detail) => {
     expect(decodePayload(payload(hex))).toEqual({ ok: false, reason: 'malformed', detail: `payload: ${detail}` });
+  });
+
+  it('refuses more events or blocks than a batch can have, whichever way it is read', () => {
+    const batch = (events: readonly unknown[]): Uint8Array => encode([1.5, events, 0]);
+    const limits = { ...DEFAULT_DECODE_LIMITS, maxEvents: 3, maxBlocks: 4 };
+    const removed = (count: number): unknown[] => ['BlockRemoved', Array.from({ length: count }, (_, index) => index), 'GPU'];
+    expect(decodePayload(batch([removed(2), removed(2), ['AllBlocksCleared']]), limits).ok).toBe(true);
+    const tooMany = { ok: false, reason: 'too-large', detail: '4 events in one batch, limit 3' };
+    expect(decodePayload(batch(Array.from({ length: 4 }, () => ['AllBlocksCleared'])), limits)).toEqual(tooMany);
+    expect(decodePayload(batch(Array.from({ length: 4 }, () => null)), limits)).toEqual(tooMany);
+    const tooLarge = { ok: false, reason: 'too-large', detail: '5 block hashes in one batch, limit 4' };
+    expect(decodePayload(batch([removed(2), removed(3)]), limits)).toEqual(tooLarge);
+    expect(decodePayload(batch([removed(2), removed(3), ['Novel']]), limits)).toEqual(tooLarge);
   });
 
   it('refuses too many values', () => {

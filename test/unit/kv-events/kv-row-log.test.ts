@@ -1,7 +1,8 @@
+import { encode } from '@msgpack/msgpack';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
-import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
+import { decodeMessage, decodePayload } from '#engine/kv-events/decode-batch.ts';
 import { KvRowLog } from '#engine/kv-events/kv-row-log.ts';
 import type { KvRow } from '#shared/kv.ts';
 import { readHashes, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
@@ -277,6 +278,18 @@ describe('a row', () => {
       medium: 'GPU', loraName: 'a', loraId: 1, groupIdx: 0, specKind: 'full_attention',
       extraKeys: '[["a",["5d41402abc4b2a76b9719d911017c592",4],"tenant-salt","b8f6f245094fb10387f6273ae1de9c841d63667f323630fc9a96497413b4cdd1"],[["5d41402abc4b2a76b9719d911017c592",-12]],null]',
     });
+  });
+
+  it('shows fields that are not known as they came, beside what else it notes', () => {
+    const decoded = decodePayload(encode([1.5, [
+      { type: 'BlockStored', block_hashes: [1], parent_block_hash: null, token_ids: [1, 2], block_size: 2, medium: 'GPU', cache_salt: 's', colour: ['red', 7] },
+      { type: 'BlockRemoved', block_hashes: [1], medium: 'GPU', remaining_copy_counts: [0], reason: 'lru' },
+      { type: 'BlockRemoved', block_hashes: [1], medium: 9 },
+    ], 0]));
+    if (!decoded.ok) throw new Error(decoded.detail);
+    expect(decoded.batch.events.map((event) => kept(1, event).note)).toEqual([
+      'cache_salt "s"; fields not known: {"colour":["red",7]}', 'copies left: 0; fields not known: {"reason":"lru"}', 'fields not known: {"medium":9}',
+    ]);
   });
 
   it('shows where secondary tiers hold a block, and what an open pull request adds', () => {

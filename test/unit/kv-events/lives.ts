@@ -20,6 +20,8 @@ export interface Batch {
 
 export interface Sent extends Batch {
   readonly ts: number;
+  /** Events as they go on the wire. Default: one that names the batch. */
+  readonly events?: readonly unknown[];
 }
 
 /** What the engine still has, oldest first. */
@@ -34,9 +36,9 @@ export class EngineBuffer {
     this.#capacity = capacity;
   }
 
-  publish(): Sent {
+  publish(events?: readonly unknown[]): Sent {
     this.#clock += 1;
-    const sent = { life: this.life, seq: this.#seq, ts: this.#clock };
+    const sent = { life: this.life, seq: this.#seq, ts: this.#clock, ...(events !== undefined && { events }) };
     this.#seq += 1;
     this.#sent = [...this.#sent, sent].slice(-this.#capacity);
     return sent;
@@ -56,12 +58,12 @@ export class EngineBuffer {
   }
 }
 
-/** Topic, sequence and a payload with one event that names the batch. */
-export function framesOf({ life, seq, ts }: Sent): [Uint8Array, Uint8Array, Uint8Array] {
+/** Topic, sequence and payload. */
+export function framesOf({ life, seq, ts, events }: Sent): [Uint8Array, Uint8Array, Uint8Array] {
   const sequence = new Uint8Array(8);
   new DataView(sequence.buffer).setBigUint64(0, BigInt(seq));
   const event = ['BlockStored', [life * 1000 + seq], null, [life, seq], 2, null, 'GPU'];
-  return [new Uint8Array(0), sequence, encode([ts, [event], 0])];
+  return [new Uint8Array(0), sequence, encode([ts, events ?? [event], 0], { useBigInt64: true })];
 }
 
 /** The network between the engine and one receiver. */
@@ -130,6 +132,12 @@ export class Model {
 
   constructor(engine: EngineBuffer) {
     this.#engine = engine;
+  }
+
+  /** As `epochs`, with an empty one at the end when what is known was given up and nothing has come since. */
+  get lives(): readonly (readonly Batch[])[] {
+    const isGivenUp = this.#expected === undefined && (this.epochs.at(-1)?.length ?? 0) > 0;
+    return isGivenUp ? [...this.epochs, []] : this.epochs;
   }
 
   connected(mode: ReplayMode, isNew: boolean): void {

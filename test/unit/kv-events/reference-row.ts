@@ -61,6 +61,7 @@ export function referenceRow(n: number, source: RowSource, event: RowEvent): KvR
     if (event.groupIdx !== undefined) row.groupIdx = event.groupIdx;
   }
   if (event.kind === 'stored' || event.kind === 'removed') {
+    if (event.unread !== undefined) row.note = `${row.note === undefined ? '' : `${row.note}; `}fields not known: ${event.unread}`;
     if (event.locality !== undefined) row.locality = event.locality;
     if (event.ownership !== undefined) row.ownership = event.ownership;
   }

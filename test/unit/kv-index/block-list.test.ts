@@ -142,6 +142,95 @@ describe('blocks', () => {
   });
 });
 
+describe('counts of a stream', () => {
+  it('tell duplicate stores, removals of blocks not held, and stores whose parent was never seen', () => {
+    const p0 = newIndex().open(identity('p0'));
+    const counts = (): readonly number[] => [p0.duplicateStores, p0.unknownRemovals, p0.unknownParents, p0.untracked];
+    p0.apply(stored([1, 2]), at(1));
+    expect(counts()).toEqual([0, 0, 0, 0]);
+    p0.apply(stored([2, 3], { parent: 1, tokens: [102, 103, 5, 6] }), at(2));
+    expect(counts()).toEqual([1, 0, 0, 0]);
+    p0.apply(stored([8], { parent: 7 }), at(3));
+    p0.apply(stored([9], { parent: 7, tokens: [1, 2] }), at(4));
+    p0.apply(removed([7, 40]), at(5));
+    expect(counts()).toEqual([1, 2, 2, 0]);
+    p0.apply(stored([7]), at(6));
+    p0.apply(stored([10], { parent: 7, tokens: [3, 4] }), at(7));
+    expect(counts()).toEqual([1, 2, 2, 0]);
+  });
+
+  it('begin anew with a stream that is attached again, while its history stays', () => {
+    const index = newIndex(2);
+    const p0 = index.open(identity('p0'));
+    for (let hash = 1; hash <= 5; hash += 1) p0.apply(stored([hash], { parent: 50, tokens: [hash, 0] }), at(hash));
+    p0.apply(stored([5], { parent: 50, tokens: [5, 0] }), at(6));
+    p0.apply(removed([77]), at(7));
+    expect(p0.displaced).toBeGreaterThan(0);
+    p0.detach(8);
+    expect(() => index.blocks(query({ stream: 'p0/0' as StreamId }))).toThrow(expect.objectContaining({ code: 'kv_stream_unknown' }));
+    expect(index.open(identity('p0'))).toBe(p0);
+    expect([p0.duplicateStores, p0.unknownRemovals, p0.unknownParents, p0.displaced]).toEqual([0, 0, 0, 0]);
+    expect(index.graph.holdings.size).toBeGreaterThan(0);
+  });
+
+  it('clear the GPU of the own rank only', () => {
+    const index = newIndex();
+    const [p0, p1] = [index.open(identity('p0')), index.open(identity('p1'))];
+    p0.apply(stored([1, 2], { groupIdx: 1 }), at(1));
+    p0.apply(stored([1], { medium: undefined, groupIdx: undefined }), at(1));
+    p0.apply(stored([1], { medium: 'CPU' }), at(1));
+    p1.apply(stored([1]), at(1));
+    p0.apply({ kind: 'cleared' }, at(2));
+    expect(p0.counts()).toEqual([{ medium: 'GPU', blocks: 0 }, { medium: 'CPU', blocks: 1 }]);
+    expect(p1.counts()).toEqual([{ medium: 'GPU', blocks: 1 }]);
+  });
+});
+
+describe('an index without content', () => {
+  const withoutContent = (capacity = 1000): KvIndex => new KvIndex({ capacity, historyCapacity: 0, tokenBytes: 0, returnCapacity: 1 });
+
+  it('counts and finds blocks by hash, and keeps no tokens', () => {
+    const index = withoutContent();
+    const p0 = index.open(identity('p0'));
+    p0.apply(stored([1, 2]), at(1));
+    p0.apply(stored([2, 3], { parent: 1 }), at(2));
+    p0.apply(removed([1, 9]), at(3));
+    expect(index.blocks(query()).blocks.map(({ hash, copies, tokens }) => [hash.at(-1), copies, tokens])).toEqual([['3', 1, undefined], ['2', 2, undefined]]);
+    expect([p0.duplicateStores, p0.unknownRemovals]).toEqual([1, 1]);
+    expect(index.totals()).toMatchObject({ tokenBytes: 0, evicted: 0 });
+    checkBooks(index);
+  });
+
+  it('never holds more than its capacity, and always what was stored last', () => {
+    const ops = fc.array(fc.record({ hash: fc.nat(30), kind: fc.constantFrom('store' as const, 'store' as const, 'store' as const, 'remove' as const, 'clear' as const) }), { maxLength: 200 });
+    fc.assert(fc.property(ops, fc.integer({ min: 1, max: 8 }), (steps, capacity) => {
+      const index = withoutContent(capacity);
+      const p0 = index.open(identity('p0'));
+      // Insertion order of a Map is age.
+      const model = new Map<number, number>();
+      for (const [time, { hash, kind }] of steps.entries()) {
+        const copies = model.get(hash) ?? 0;
+        if (kind === 'clear') {
+          p0.apply({ kind: 'cleared' }, at(time));
+          model.clear();
+        } else if (kind === 'store') {
+          if (copies === 0 && model.size === capacity) model.delete(Array.from(model.keys())[0] ?? -1);
+          model.delete(hash);
+          model.set(hash, copies + 1);
+          p0.apply(stored([hash]), at(time));
+        } else {
+          if (copies > 1) model.set(hash, copies - 1);
+          else model.delete(hash);
+          p0.apply(removed([hash]), at(time));
+        }
+      }
+      checkBooks(index);
+      const { blocks } = index.blocks(query());
+      expect(new Map(blocks.map((block) => [Number.parseInt(block.hash, 16), block.copies]))).toEqual(model);
+    }), { numRuns: 300 });
+  });
+});
+
 describe('bounds', () => {
   it('gives up the block stored longest ago, and counts it', () => {
     const index = newIndex(3);

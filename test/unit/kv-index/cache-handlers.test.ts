@@ -19,8 +19,8 @@ function setUp(extra: Partial<CacheHandlerOptions> = {}): ReturnType<typeof crea
   index.open(b0).apply(stored([1, 2, 3]), { atUnixMs: 1000 });
   return createCacheHandlers({
     index,
-    instances: () => [{ id: p0.instance, role: 'prefill' }, { id: d0.instance, role: 'decode' }, { id: b0.instance, role: 'both' }],
-    streams: () => [view(p0, 0.5, [0.2, 0.4]), view(d0, 1, []), view(b0, 0.9, [0.3])],
+    instances: () => [{ id: p0.instance, name: 'P0', role: 'prefill' }, { id: d0.instance, name: 'D0', role: 'decode' }, { id: b0.instance, name: 'B0', role: 'both' }],
+    streams: () => [view(p0, 0.5, [0.4, 0.2]), view(d0, 1, []), view(b0, 0.9, [0.3])],
     now: () => 5000,
     ...extra,
   });
@@ -36,15 +36,31 @@ describe('createCacheHandlers', () => {
     expect([asked.onlyLeft.blocks, asked.onlyRight.blocks, asked.both.blocks]).toEqual([0, 1, 2]);
   });
 
-  it('carries the trust in the streams it rests on: the mean, and every doubt, the heaviest first', async () => {
+  it('carries the trust in the streams it rests on: the lowest, and every doubt, those of the worst stream first', async () => {
     const handlers = setUp();
     const { confidence } = await handlers['cache.tree'](OPERATION_INPUTS['cache.tree'].parse({}));
-    expect(confidence.value).toBeCloseTo(0.8);
-    expect(confidence.reasons).toEqual([
-      { code: 'batches-lost', text: 'lost 0.4', stream: 'p0/0' }, { code: 'batches-lost', text: 'lost 0.3', stream: 'b0/0' }, { code: 'batches-lost', text: 'lost 0.2', stream: 'p0/0' },
-    ]);
+    expect(confidence).toEqual({
+      value: 0.5,
+      reasons: [
+        { code: 'batches-lost', text: 'lost 0.4', stream: 'p0/0' }, { code: 'batches-lost', text: 'lost 0.3', stream: 'b0/0' }, { code: 'batches-lost', text: 'lost 0.2', stream: 'p0/0' },
+      ],
+      over: [{ stream: 'p0/0', value: 0.5 }, { stream: 'b0/0', value: 0.9 }, { stream: 'd0/0', value: 1 }],
+      streams: 3,
+    });
+    const ofOne = await handlers['cache.tree'](OPERATION_INPUTS['cache.tree'].parse({ instance: 'd0' }));
+    expect(ofOne.confidence).toMatchObject({ value: 1, reasons: [] });
     const { rows } = await handlers['cache.residency']({ cells: 16 });
     expect(rows.map((row) => [row.instanceName, row.role, row.confidence.value, row.ageS[0]])).toEqual([['P0', 'prefill', 0.5, 4], ['D0', 'decode', 1, 4], ['B0', 'both', 0.9, 4]]);
+  });
+
+  it('shows one dead stream among many, and an instance without one', async () => {
+    const handlers = setUp({ streams: () => [view(p0, 1, []), view(b0, 1, []), { ...view(d0, 0, [1]), confidence: 0 }] });
+    const dead = await handlers['cache.difference'](OPERATION_INPUTS['cache.difference'].parse({}));
+    expect(dead.confidence).toMatchObject({ value: 0, reasons: [{ stream: 'd0/0' }], over: [{ stream: 'd0/0', value: 0 }, { value: 1 }, { value: 1 }] });
+    const without = setUp({ streams: () => [view(p0, 1, []), view(b0, 0.9, [0.1])] });
+    const { confidence } = await without['cache.difference'](OPERATION_INPUTS['cache.difference'].parse({}));
+    expect(confidence.value).toBe(0);
+    expect(confidence.reasons.map(({ code, text }) => [code, text])).toEqual([['no-stream', 'D0 has no KV event stream: nothing that it holds is in these figures.'], ['batches-lost', 'lost 0.1']]);
   });
 
   it('knows nothing without streams', async () => {

@@ -11,15 +11,19 @@ let index: KvIndex;
 let views: CacheViews;
 let prefill: StreamBlocks;
 let decode: StreamBlocks;
+/** Whose tokens have a known size. */
+let sized = 'p0';
 
 beforeEach(() => {
+  sized = 'p0';
   index = new KvIndex({ capacity: 1000, historyCapacity: 1000 });
   [prefill, decode] = [index.open(p0), index.open(d0)];
   views = new CacheViews(index, () => ({
     nowUnixMs: 100_000,
     roleOf: (instance) => (instance === 'p0' ? 'prefill' : 'decode'),
     confidenceOf: () => CONFIDENCE,
-    bytesPerTokenOf: (instance) => (instance === 'p0' ? 1000 : undefined),
+    confidenceIn: () => CONFIDENCE,
+    kvBytesOf: (instance) => (instance === sized || sized === 'all' ? { bytesPerToken: 1000, from: 'setting', detail: 'given' } : undefined),
   }));
 });
 
@@ -90,7 +94,7 @@ describe('search', () => {
     expect(await views.search(tokens(100, 101, 102, 103, 1, 1, 2, 9), 10)).toMatchObject({ matchedTokens: 7, askedTokens: 8, matches: [{ tokens: [2, 2, 3, 3] }] });
     expect(await views.search(tokens(100, 101), 10)).toMatchObject({ matchedTokens: 2, matches: [{ tokens: [100, 101, 102, 103] }] });
     expect(await views.search(tokens(50), 10)).toMatchObject({ matchedTokens: 1, matches: [{ tokens: [50, 51] }] });
-    expect(await views.search(tokens(9, 9), 10)).toEqual({ matchedTokens: 0, askedTokens: 2, matches: [] });
+    expect(await views.search(tokens(9, 9), 10)).toMatchObject({ matchedTokens: 0, askedTokens: 2, matches: [] });
   });
 
   it('finds it under every key', async () => {
@@ -104,16 +108,30 @@ describe('search', () => {
 describe('difference', () => {
   it('counts what each side holds alone and what both do, with the largest parts', async () => {
     fill();
-    const { onlyLeft, onlyRight, both, confidence } = await views.difference({ left: [p0.instance], right: [d0.instance] });
-    expect([onlyLeft, onlyRight, both].map(({ blocks, tokens: count, bytes }) => ({ blocks, count, bytes }))).toEqual([
-      { blocks: 4, count: 8, bytes: 8000 }, { blocks: 1, count: 2, bytes: undefined }, { blocks: 2, count: 4, bytes: undefined },
+    const { onlyLeft, onlyRight, both, confidence, leftBytes, rightBytes } = await views.difference({ left: [p0.instance], right: [d0.instance] });
+    // Block 9 is on P0 twice: five copies of four blocks.
+    expect([onlyLeft, onlyRight, both].map(({ blocks, tokens: count, copies, bytes, copyBytes }) => ({ blocks, count, copies, bytes, copyBytes }))).toEqual([
+      { blocks: 4, count: 8, copies: 5, bytes: 8000, copyBytes: 10_000 },
+      { blocks: 1, count: 2, copies: 1, bytes: undefined, copyBytes: undefined },
+      { blocks: 2, count: 4, copies: 4, bytes: undefined, copyBytes: undefined },
     ]);
+    expect([leftBytes, rightBytes]).toEqual([{ bytesPerToken: 1000, from: 'setting', detail: 'given' }, undefined]);
     expect(onlyLeft.samples.map(shape)).toEqual([
       { runBlocks: 3, blocksBelow: 0, children: 0, tokens: [1, 1, 2, 2, 3, 3], on: ['P0'] },
       { runBlocks: 1, blocksBelow: 0, children: 0, tokens: [50, 51], on: ['P0'] },
     ]);
     expect(both.samples.map(shape)).toMatchObject([{ runBlocks: 2, tokens: [100, 101, 102, 103] }]);
     expect(confidence).toEqual(CONFIDENCE);
+  });
+
+  it('sizes what is held twice when both sides are sized; groups of one medium are one copy, media are several', async () => {
+    sized = 'all';
+    prefill.apply(stored([1, 2]), at(1000));
+    decode.apply(stored([11, 12]), at(1000));
+    decode.apply(stored([11], { groupIdx: 1 }), at(1000));
+    decode.apply(stored([11], { medium: 'CPU' }), at(1000));
+    const { both } = await views.difference({ left: [p0.instance], right: [d0.instance] });
+    expect(both).toMatchObject({ blocks: 2, tokens: 4, copies: 5, bytes: 4000, copyBytes: 10_000 });
   });
 });
 
@@ -128,12 +146,12 @@ describe('storms', () => {
     // Slowly: no storm.
     prefill.apply(removed([1]), at(91_000));
     prefill.apply(stored([1]), at(99_000));
-    const found = await views.storms({ windowMs: 60_000, withinMs: 5000 });
+    const { storms: found } = await views.storms({ windowMs: 60_000, withinMs: 5000 });
     expect(found.map(({ stream, fromUnixMs, toUnixMs, blocks, shortestMs, medianMs, samples }) => ({ stream, fromUnixMs, toUnixMs, blocks, shortestMs, medianMs, samples: samples.length }))).toEqual([
       { stream: 'p0/0', fromUnixMs: 90_500, toUnixMs: 90_500, blocks: 2, shortestMs: 500, medianMs: 500, samples: 2 },
       { stream: 'p0/0', fromUnixMs: 50_500, toUnixMs: 52_500, blocks: 4, shortestMs: 500, medianMs: 500, samples: 2 },
     ]);
-    expect(await views.storms({ windowMs: 5000, withinMs: 5000 })).toEqual([]);
+    expect(await views.storms({ windowMs: 5000, withinMs: 5000 })).toEqual({ storms: [] });
   });
 });
 

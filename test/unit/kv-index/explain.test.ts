@@ -257,3 +257,55 @@ describe('missRanges', () => {
     expect(verdicts(ask(at(25)))[1]?.[2]).not.toHaveProperty('displacedBy');
   });
 });
+
+describe('in slices', () => {
+  const LONG = Uint32Array.from({ length: 2 * 600 + 1 }, (_, index) => index);
+  const names = Array.from({ length: 600 }, (_, index) => index + 1);
+  /** A long prompt on p0, evicted from block 400 on. */
+  function long(capacity = 5000): ReturnType<typeof setUp> & { readonly steps: () => Generator<undefined, Explanation>; readonly whole: () => Explanation } {
+    const index = new KvIndex({ capacity, historyCapacity: 1000 });
+    const [p0, p1] = [index.open(identity('p0')), index.open(identity('p1'))];
+    p0.apply(stored(names, { tokens: Array.from(LONG.subarray(0, 1200)) }), at(10));
+    p0.apply(removed(names.slice(400)), at(20));
+    p0.apply(stored([7000], { tokens: [7, 7] }), at(21));
+    const options = { atUnixMs: 50 };
+    return { index, p0, p1, ask: () => index.explain(LONG, p0.identity.id, options), steps: () => index.explainSteps(LONG, p0.identity.id, options), whole: () => index.explain(LONG, p0.identity.id, options) };
+  }
+
+  it('answers as of the time asked for, whatever is stored, removed and cleared between two slices', () => {
+    const { p0, p1, steps, whole } = long();
+    const before = whole();
+    expect(before.ranges.map(({ fromBlock, toBlock, verdict }) => [fromBlock, toBlock, verdict.kind])).toEqual([[0, 400, 'hit'], [400, 600, 'evicted'], [600, 601, 'partial_block']]);
+    const running = steps();
+    let slices = 1;
+    let step = running.next();
+    for (; step.done !== true; step = running.next()) {
+      slices += 1;
+      p0.apply(removed(names.slice(0, slices * 100)), at(60 + slices));
+      if (slices === 2) p0.apply(stored(names.slice(500), { parent: 500, tokens: Array.from(LONG.subarray(1000, 1200)) }), at(70 + slices));
+      p1.apply(stored(names, { tokens: Array.from(LONG.subarray(0, 1200)) }), at(80 + slices));
+      if (slices === 3) p0.apply(cleared, at(90));
+    }
+    expect(step.value).toEqual(before);
+    expect(slices).toBe(5);
+  });
+
+  it('begins anew when what it had come to was forgotten, or batches were found missing', () => {
+    const { p0, steps, whole } = long(600);
+    const running = steps();
+    running.next();
+    p0.lost(gap(3, 4, 40));
+    let last = running.next();
+    while (last.done !== true) last = running.next();
+    expect(last.value).toEqual(whole());
+    expect(last.value).toMatchObject({ ranges: [{ verdict: { kind: 'hit', lost: { from: 3 } } }, { verdict: { kind: 'evicted', lost: { from: 3 } } }, {}] });
+    const again = steps();
+    again.next();
+    // More blocks than the index holds: those of the prompt are given up.
+    p0.apply(stored(Array.from({ length: 3000 }, (_, index) => 10_000 + index), { tokens: Array.from({ length: 6000 }, (_, index) => 50_000 + index) }), at(45));
+    let end = again.next();
+    while (end.done !== true) end = again.next();
+    expect(end.value).toEqual(whole());
+    expect(end.value.hitTokens).toBe(0);
+  });
+});

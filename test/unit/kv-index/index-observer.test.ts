@@ -55,6 +55,18 @@ describe('IndexObserver', () => {
     expect(blocks.coverage.ranges).toEqual([{ cause: 'gap', epoch: 1, from: 0, to: 3, untilUnixMs: 140 }]);
   });
 
+  it('notes what was before a batch that is lost first, and what was before it joined a later life', () => {
+    const { observer, blocks } = setUp();
+    observer.onLost(p0, { from: 5, to: 5, epoch: 1 });
+    observer.onEvent(p0, context(6, 100), stored([1]));
+    expect(blocks.coverage.ranges).toEqual([
+      { cause: 'late_attach', epoch: 1, from: 0, to: 4, untilUnixMs: 100 }, { cause: 'gap', epoch: 1, from: 5, to: 5, untilUnixMs: 100 },
+    ]);
+    observer.onEpoch(p0, { ended: 1, reason: 'the engine keeps later batches only' });
+    observer.onEvent(p0, { ...context(9, 200), epoch: 2 }, stored([2]));
+    expect(blocks.coverage.ranges.slice(2)).toEqual([{ cause: 'late_attach', epoch: 2, from: 0, to: 8, sinceUnixMs: 100, untilUnixMs: 200 }]);
+  });
+
   it('ends what a former life of the engine held, at the last that was heard of it', () => {
     const { index, observer, blocks } = setUp();
     observer.onEpoch(p0, { ended: 0, reason: 'first contact' });

@@ -77,6 +77,8 @@ class Run {
       case 'detach':
         stream.detach(this.now);
         naive.reset('detached', this.now);
+        // Counts are of the time that a stream is attached.
+        naive.unknownRemovals = 0;
         this.streams[command.stream] = this.index.open(stream.identity);
         break;
     }

@@ -67,3 +67,14 @@ test('ByteTail keeps at least its capacity and says what it left out', () => {
   tail.push(Buffer.from('lmnop'));
   expect([tail.read().toString(), tail.isWhole, tail.totalBytes]).toEqual(['ghijklmnop', false, 16]);
 });
+
+test('/v1/responses and /v1/messages: input and output tokens, whole, streamed, and with the last event cut', () => {
+  const usage = { promptTokens: 11, completionTokens: 3, cachedTokens: 8 };
+  const text = '"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":8},"output_tokens":3,"total_tokens":14}';
+  expect(factsOfBody(Buffer.from(`{"id":"resp_1",${text},"user":null}`)).usage).toEqual(usage);
+  const last = `event: response.completed\ndata: {"type":"response.completed","response":{"output":[{"text":"\\"usage\\":{}"}],${text}}}\n\n`;
+  expect(factsOfStream(Buffer.from(`event: response.created\ndata: {"type":"response.created","response":{"usage":null}}\n\n${last}`)).facts.usage).toEqual(usage);
+  expect(factsOfStream(Buffer.from(last).subarray(70)).facts.usage).toEqual(usage);
+  const messages = 'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":11,"output_tokens":3}}\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n';
+  expect(factsOfStream(Buffer.from(messages)).facts.usage).toEqual({ promptTokens: 11, completionTokens: 3 });
+});

@@ -34,6 +34,7 @@ function request(extra: object = { prompt: Array.from({ length: PROMPT_TOKENS },
 
 function view(candidates: readonly Candidate[], asked: PrefixQuery[] = []): PromptView {
   return new PromptView(request(), {
+    holdsAny: () => true,
     prefix(query) {
       asked.push(query);
       return candidates.flatMap(entryOf);
@@ -130,8 +131,7 @@ describe('prefix-aware', () => {
 
   it('pins the rank that holds the prefix, and weighs that rank’s load', () => {
     const ranked = (id: string, rankInFlight: number[]): Instance => ({ id, name: id.toUpperCase(), inFlight: 9, dpSize: 2, rankInFlight }) as unknown as Instance;
-    const prompt = new PromptView(request(), {
-      prefix: () => [
+    const prompt = new PromptView(request(), { holdsAny: () => true, prefix: () => [
         { instance: 'p0' as InstanceId, rank: 0, matchedTokens: 16, matchedBlocks: 1, confidence: 1 },
         { instance: 'p0' as InstanceId, rank: 1, matchedTokens: 80, matchedBlocks: 5, confidence: 1 },
         { instance: 'p1' as InstanceId, rank: 0, matchedTokens: 0, matchedBlocks: 0, confidence: 1 },
@@ -152,7 +152,7 @@ describe('prefix-aware says that it balances by load, and why', () => {
     expect(choice.chosen.name).toBe('P1');
     return choice.degraded;
   };
-  const lookup = (entries: readonly InstancePrefix[]) => ({ prefix: () => entries });
+  const lookup = (entries: readonly InstancePrefix[]) => ({ holdsAny: () => true, prefix: () => entries });
 
   it.each([
     ['no prompt', undefined, 'the request has no prompt that could be looked up'],
@@ -184,6 +184,7 @@ describe('the prompt as routing sees it', () => {
   it('asks with the tokens, the model and the salt, once for choices of one moment', () => {
     const asked: PrefixQuery[] = [];
     const prompt = new PromptView(request({ prompt: [[7, 8, 9]], cache_salt: 's' }), {
+      holdsAny: () => true,
       prefix(query) {
         asked.push(query);
         return [];
@@ -200,6 +201,6 @@ describe('the prompt as routing sees it', () => {
   });
 
   it('takes the ids of a generate request', () => {
-    expect(new PromptView(request({ token_ids: [5, 6] }, 'generate'), { prefix: () => [] }).tokens).toEqual(Uint32Array.of(5, 6));
+    expect(new PromptView(request({ token_ids: [5, 6] }, 'generate'), { holdsAny: () => true, prefix: () => [] }).tokens).toEqual(Uint32Array.of(5, 6));
   });
 });

@@ -7,6 +7,7 @@ import { scanMembers } from '#engine/proxy/json-members.ts';
 import type { InstancePrefix } from '#engine/proxy/policies/prefix-lookup.ts';
 import { tokenizeBody } from '#engine/proxy/prompt-stage.ts';
 import { PromptView } from '#engine/proxy/prompt-view.ts';
+import { TokenCache } from '#engine/proxy/token-cache.ts';
 import { RoutingTokenizer } from '#engine/proxy/routing-tokenizer.ts';
 import type { InstanceId } from '#shared/ids.ts';
 
@@ -59,18 +60,43 @@ describe('asking for tokens', () => {
   });
 });
 
+describe('tokens had a moment ago', () => {
+  it('are those of the very same bytes, for half a minute', () => {
+    let now = 0;
+    const cache = new TokenCache(() => now);
+    const [body, tokens] = [Buffer.from('{"prompt":"p"}'), Uint32Array.of(1, 2)];
+    const key = cache.keyOf(body) ?? '';
+    expect(cache.get(key)).toBeUndefined();
+    cache.set(key, tokens);
+    expect(cache.get(cache.keyOf(Buffer.from('{"prompt":"p"}')) ?? '')).toBe(tokens);
+    expect(cache.get(cache.keyOf(Buffer.from('{"prompt":"p "}')) ?? '')).toBeUndefined();
+    now = 30_000;
+    expect(cache.get(key)).toBeUndefined();
+    expect(cache.bytes).toBe(0);
+  });
+
+  it('are few: the oldest go, and large bodies are not kept', () => {
+    const cache = new TokenCache(() => 0);
+    for (let prompt = 0; prompt < 600; prompt += 1) cache.set(String(prompt), new Uint32Array(100));
+    expect([cache.get('87'), cache.get('88')?.length, cache.bytes]).toEqual([undefined, 100, 512 * 400]);
+    cache.set('large', new Uint32Array(2_050_000));
+    expect(cache.bytes).toBe(8_200_000 + 400 * Math.floor((8 * 1024 * 1024 - 8_200_000) / 400));
+    expect(cache.keyOf(Buffer.alloc(64 * 1024 + 1))).toBeUndefined();
+  });
+});
+
 describe('a decode instance that can do without prefill', () => {
   const instances = [4, 1, 1].map((inFlight, index) => ({ id: `d${index}`, name: `D${index}`, inFlight, dpSize: 1 }) as unknown as Instance);
   const entry = (id: string, matchedTokens: number, confidence = 1): InstancePrefix => ({ instance: id as InstanceId, matchedTokens, matchedBlocks: matchedTokens / 16, confidence });
   const prompt = (entries: readonly InstancePrefix[]): PromptView =>
-    new PromptView(request('completions', `{"prompt":[${Array.from({ length: 100 }, (_, index) => index).join(',')}]}`), { prefix: () => entries });
+    new PromptView(request('completions', `{"prompt":[${Array.from({ length: 100 }, (_, index) => index).join(',')}]}`), { holdsAny: () => true, prefix: () => entries });
 
   it('holds all but fewer tokens than the limit, with good confidence', () => {
     expect(findDecodeHolder(instances, prompt([entry('d0', 96)]), 5)).toMatchObject({ instance: { name: 'D0' }, matchedTokens: 96, promptTokens: 100, limit: 5 });
     expect(findDecodeHolder(instances, prompt([entry('d0', 96)]), 4)).toBeUndefined();
     expect(findDecodeHolder(instances, prompt([entry('d0', 96, 0.79)]), 50)).toBeUndefined();
     expect(findDecodeHolder(instances, prompt([entry('p0', 96)]), 50)).toBeUndefined();
-    expect(findDecodeHolder(instances, new PromptView(request('completions', '{"prompt":"text"}'), { prefix: () => [entry('d0', 96)] }), 50)).toBeUndefined();
+    expect(findDecodeHolder(instances, new PromptView(request('completions', '{"prompt":"text"}'), { holdsAny: () => true, prefix: () => [entry('d0', 96)] }), 50)).toBeUndefined();
   });
 
   it('is the least busy one, then the one that holds most', () => {

@@ -28,7 +28,7 @@ export function fakeInstance(name: string, role: Role, extra: Partial<Instance> 
     id: name.toLowerCase() as InstanceId, name, role, origin: `http://${name.toLowerCase()}:8000`, isSimulated: false,
     // Telemetry never touches the connections.
     pool: undefined as unknown as Instance['pool'],
-    kvEvents: undefined, addedAtUnixMs: 0, bootstrapPort: undefined, registeredBy: undefined, dpSize: 1, dpSizeSource: 'default',
+    kvEvents: undefined, addedAtUnixMs: 0, bootstrapPort: undefined, kvBytesPerToken: undefined, registeredBy: undefined, dpSize: 1, dpSizeSource: 'default',
     rankInFlight: [0], nextRank: 0, transfer: undefined, state: 'up', stateReason: undefined, stateSinceUnixMs: 0, breaker: 'closed',
     consecutiveFailures: 0, models: [], maxModelLen: undefined, version: undefined, gauges: undefined, scrapeError: undefined,
     inFlight: 0, served: 0, failed: 0, ...extra,

@@ -15,7 +15,8 @@
  * candidates and 7.2 for 32 (least-in-flight: 0.2 and 1.5; 100,000 choices each). 8,192 token ids are read in 20
  * microseconds from a request, in 170 from the text of a render or tokenize answer. A whole request over NIXL costs 3 % more
  * CPU than with round-robin when it brings token ids (220 against 214 microseconds), 5 % more as text without /tokenize, and
- * 44 % more with it (277 against 192): that is the third call. Asking the index comes beside (PrefixLookup).
+ * 44 % more with it (277 against 192): that is the third call, left out where nothing could rest on it (prompt-stage.ts).
+ * Asking the index comes beside (PrefixLookup). `npm run bench -- --only routing` measures all of these.
  */
 import type { CandidateScore } from '#shared/request.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
@@ -46,6 +47,10 @@ export function createPrefixAware(): Policy {
     wantsPrompt: true,
     choose(candidates, kind, prompt) {
       if (!readsCache(kind)) return balance.choose(candidates, kind);
+      const [only] = candidates;
+      if (only !== undefined && candidates.length === 1 && only.dpSize < 2 && prompt?.tokens === undefined) {
+        return { chosen: only, scores: [{ instance: only.id, name: only.name, reason: `the only candidate, ${only.inFlight} in flight` }] };
+      }
       const standings = standingsOf(candidates, prompt);
       const isKnown = typeof standings !== 'string';
       const { index, scores } = best(isKnown ? standings : candidates.map((instance) => ({ held: undefined, legs: legsOf(instance, undefined) })), {
@@ -59,7 +64,7 @@ export function createPrefixAware(): Policy {
       return {
         chosen,
         ...(rank !== undefined && { rank }),
-        scores: candidates.map((instance, at) => explained(instance, standings[at]?.held, { score: scores[at] ?? 1, tokens: prompt?.tokens?.length ?? 1 })),
+        scores: candidates.map((instance, at) => explained(instance, standings[at]?.held, { score: scores[at] ?? 1, tokens: prompt?.tokens?.length, needless: prompt?.needless })),
       };
     },
   };
@@ -137,9 +142,10 @@ function best(
   return { index, scores };
 }
 
-function explained({ id, name, inFlight }: Instance, held: InstancePrefix | undefined, { score, tokens }: { readonly score: number; readonly tokens: number }): CandidateScore {
+function explained({ id, name, inFlight }: Instance, held: InstancePrefix | undefined, { score, tokens, needless }: { readonly score: number; readonly tokens: number | undefined; readonly needless: string | undefined }): CandidateScore {
   const rounded = Math.round(score * 1000) / 1000;
   if (held === undefined) return { instance: id, name, score: rounded, reason: `no KV event stream, ${inFlight} in flight` };
+  if (tokens === undefined) return { instance: id, name, score: rounded, reason: `not looked up (${needless ?? 'no tokens'}), ${inFlight} in flight` };
   const { matchedTokens, matchedBlocks, confidence, rank } = held;
   const where = rank === undefined || matchedTokens === 0 ? '' : ` on rank ${rank}`;
   const doubt = confidence < 1 ? `, confidence ${percent(confidence)}` : '';

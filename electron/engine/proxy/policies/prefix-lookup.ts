@@ -1,5 +1,6 @@
 /** What routing by prefix needs of the block index: a port, so that the proxy knows neither streams nor hashes. */
 import type { InstanceId } from '#shared/ids.ts';
+import type { Instance } from '../../fleet/instance.ts';
 
 export interface PrefixQuery {
   readonly tokens: Uint32Array;
@@ -26,6 +27,8 @@ export interface InstancePrefix {
 }
 
 export interface PrefixLookup {
+  /** Whether any of these holds a block, as its events tell; if none does, no prompt needs to be looked up. As cheap as a look at a list. */
+  holdsAny(instances: readonly Pick<Instance, 'id'>[]): boolean;
   /**
    * An entry for every stream that is watched, also one that holds nothing of the prompt; instances without a stream
    * have none. Synchronous and on the way of a request: about a millisecond at most. Does not throw.

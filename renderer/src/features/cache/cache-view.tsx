@@ -9,6 +9,7 @@ import { formatBlockRef, parseBlockRef, type BlockRef } from '../../blocks/block
 import { useCommands, type Command } from '../../shell/commands.ts';
 import { SplitView } from '../../shell/split-view.tsx';
 import { ViewHeader } from '../../shell/view-header.tsx';
+import { useTabCommands } from '../../table/use-tab-commands.ts';
 import { isOverlayOpen } from '../../table/table-commands.ts';
 import { setUrlState, useUrlState } from '../../url/use-url-state.ts';
 import { CausesSection } from './causes-section.tsx';
@@ -21,7 +22,7 @@ import { TreeSection } from './tree-section.tsx';
 import classes from './cache.module.css';
 
 /** Sections whose figures are of a window of time. */
-const WINDOWED: readonly CacheSection[] = ['hits', 'causes', 'storms'];
+const WINDOWED: readonly CacheSection[] = ['hits', 'causes', 'difference', 'storms'];
 
 export function CacheView(): ReactElement {
   const [url, setUrl] = useUrlState();
@@ -31,14 +32,15 @@ export function CacheView(): ReactElement {
   const open = (ref: BlockRef): void => setUrl({ selection: formatBlockRef(ref) });
   const close = (): void => setUrl({ selection: '' });
   useCacheCommands(close, () => detail.current?.focus());
+  useTabCommands('Cache', { tabs: CACHE_SECTIONS, current: section, onTab: (tab) => openSection(sectionOf(tab)) });
 
   const list = CACHE_SECTIONS.map((one) => (
-    <Tabs.Panel key={one} value={one} className={classes.panel ?? ''} tabIndex={one === 'tree' ? -1 : 0}>
+    <Tabs.Panel key={one} value={one} tabIndex={one === 'tree' ? -1 : 0}>
       <SectionContent section={one} onOpen={open} />
     </Tabs.Panel>
   ));
   return (
-    <Tabs value={section} onChange={(tab) => openSection(sectionOf(tab ?? ''))} keepMounted={false} variant="pills" className={classes.tabs ?? ''}>
+    <Tabs value={section} onChange={(tab) => openSection(sectionOf(tab ?? ''))} keepMounted={false}>
       <ViewHeader
         title="Cache"
         actions={
@@ -52,8 +54,8 @@ export function CacheView(): ReactElement {
           )
         }
       >
-        <Tabs.List className={classes.tabList ?? ''}>
-          {CACHE_SECTIONS.map((one) => <Tabs.Tab key={one} value={one} className={classes.tab ?? ''}>{SECTION_TITLES[one]}</Tabs.Tab>)}
+        <Tabs.List>
+          {CACHE_SECTIONS.map((one) => <Tabs.Tab key={one} value={one}>{SECTION_TITLES[one]}</Tabs.Tab>)}
         </Tabs.List>
       </ViewHeader>
       <SplitView

@@ -1,9 +1,10 @@
 /** Why recent requests missed, summed up: tokens by cause, with the requests that show it. */
-import type { ReactElement } from 'react';
+import { Button } from '@mantine/core';
+import { useState, type ReactElement } from 'react';
 import type { MissCause, MissSummary } from '#shared/cache.ts';
 import { MISS_LOOK } from '../../blocks/miss-kinds.ts';
 import { MissSwatch } from '../../blocks/miss-pattern.tsx';
-import { visibleSpace } from '../../blocks/token-words.ts';
+import { tokenWords, visibleSpace } from '../../blocks/token-words.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useStreamTrust } from '../../blocks/use-trust.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
@@ -14,9 +15,12 @@ import { SectionHead } from '../../ui/section-head.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 import { ViewLink } from '../../ui/view-link.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
+import { foldCauses } from './cause-fold.ts';
 import classes from './cache.module.css';
 
 const REFRESH_MS = 4000;
+/** Of the texts of an example. */
+const EXCERPT_CHARS = 32;
 /** Requests linked per cause; the rest is counted. */
 const MOST_REQUESTS = 6;
 
@@ -51,7 +55,7 @@ function Causes({ summary, windowMin }: { readonly summary: MissSummary; readonl
         <span className={classes.dim}>lowest of the streams that this rests on</span>
       </SectionHead>
       {causes.length === 0 ? <p className={classes.quiet}>{requests === 0 ? 'No request could be explained.' : 'Nothing was missed.'}</p> : (
-        <ol className={classes.causes}>{causes.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>
+        <CauseList causes={causes} />
       )}
       {unexplained.length > 0 && (
         <section className={classes.block} aria-label="Not explained">
@@ -65,11 +69,32 @@ function Causes({ summary, windowMin }: { readonly summary: MissSummary; readonl
   );
 }
 
+/** The few that matter, and the tail folded under its sum. */
+function CauseList({ causes }: { readonly causes: readonly MissCause[] }): ReactElement {
+  const [isOpen, setOpen] = useState(false);
+  const { shown, folded } = foldCauses(causes);
+  const share = folded.reduce((sum, cause) => sum + cause.share, 0);
+  const tokens = folded.reduce((sum, cause) => sum + cause.tokens, 0);
+  return (
+    <>
+      <ol className={classes.causes}>{shown.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>
+      {folded.length > 0 && (
+        <>
+          <Button className={classes.fold ?? ''} onClick={() => setOpen(!isOpen)} aria-expanded={isOpen}>
+            {isOpen ? 'Hide' : 'Show'} {formatInteger(folded.length)} other causes: {shareWords(share)}, {formatInteger(tokens)} tokens
+          </Button>
+          {isOpen && <ol className={classes.causes} aria-label="Other causes">{folded.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>}
+        </>
+      )}
+    </>
+  );
+}
+
 function Cause({ cause }: { readonly cause: MissCause }): ReactElement {
   const rest = cause.requestCount - Math.min(MOST_REQUESTS, cause.requests.length);
   return (
     <li className={classes.cause}>
-      <span className={classes.causeShare}>{formatPercent(cause.share)} %</span>
+      <span className={classes.causeShare}>{shareWords(cause.share)}</span>
       <span className={classes.causeBar} aria-hidden="true"><span style={{ width: `${Math.max(0.5, cause.share * 100)}%`, background: MISS_LOOK[cause.kind].color }} /></span>
       <div className={classes.causeText}>
         <p>
@@ -83,7 +108,25 @@ function Cause({ cause }: { readonly cause: MissCause }): ReactElement {
           ))}
           {rest > 0 && `and ${formatInteger(rest)} more`}
         </p>
+        {cause.examples !== undefined && (
+          <ul className={classes.examples} aria-label="Examples">
+            {cause.examples.map(({ id, n, token, asked, held }) => (
+              <li key={id}>
+                <ViewLink to={{ view: 'requests', selection: id, tab: 'why', filter: '' }} title="Both sides of this divergence">#{formatInteger(n)}</ViewLink> after {formatCount(token, 'token')}: <code>{excerpt(asked)}</code>, where <code>{excerpt(held)}</code> is held
+              </li>
+            ))}
+          </ul>
+        )}
       </div>
     </li>
   );
+}
+
+function excerpt(text: string): string {
+  return tokenWords({ tokens: [], text }, EXCERPT_CHARS).words;
+}
+
+/** What was missed is more than nothing, however little. */
+function shareWords(share: number): string {
+  return share > 0 && share < 0.0005 ? '< 0.1 %' : `${formatPercent(share)} %`;
 }

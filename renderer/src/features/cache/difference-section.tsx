@@ -4,18 +4,19 @@ import type { ReactElement } from 'react';
 import type { CacheDifference } from '#shared/cache.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { BlockRef } from '../../blocks/block-ref.ts';
+import { RunList } from '../../blocks/run-list.tsx';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
-import { ABSENT, formatBytes, formatInteger, formatPercent } from '../../ui/format.ts';
+import { formatPercent } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
-import table from '../../ui/plain-table.module.css';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { differenceParts, joinSides, splitSides, type DifferenceRow } from './difference-parts.ts';
+import { DifferenceTable } from './difference-table.tsx';
+import { HandoffTable } from './handoff-table.tsx';
 import { NoCache } from './no-cache.tsx';
-import { RunList } from './run-list.tsx';
 import classes from './cache.module.css';
 
 const REFRESH_MS = 3000;
@@ -26,7 +27,7 @@ export function DifferenceSection({ onOpen }: { readonly onOpen: (ref: BlockRef)
   const instances = names.split('\n').filter((line) => line !== '').map((line) => line.split(' '));
   const known = new Set(instances.map(([id]) => id));
   const [left, right] = splitSides(url.scope).map((side) => (known.has(side) ? side : '')) as [string, string];
-  const { value, error } = usePolledQuery('cache.difference', { ...(left !== '' && { left: [left as InstanceId] }), ...(right !== '' && { right: [right as InstanceId] }) }, REFRESH_MS);
+  const { value, error } = usePolledQuery('cache.difference', { windowS: url.windowMin * 60, ...(left !== '' && { left: [left as InstanceId] }), ...(right !== '' && { right: [right as InstanceId] }) }, REFRESH_MS);
   const choices = (all: string): { value: string; label: string }[] => [{ value: '', label: all }, ...instances.map(([id = '', name = id, role]) => ({ value: id, label: `${name} (${role})` }))];
   const isEmpty = value !== undefined && value.onlyLeft.blocks + value.onlyRight.blocks + value.both.blocks === 0;
   return (
@@ -39,7 +40,7 @@ export function DifferenceSection({ onOpen }: { readonly onOpen: (ref: BlockRef)
       {error !== undefined && <div className={classes.notice}><Message tone={value === undefined ? 'error' : 'warning'}>{value === undefined ? error.message : `Shown as last seen: ${error.message}`}</Message></div>}
       {value === undefined && error === undefined && <div className={classes.notice}>Asking the engine …</div>}
       {isEmpty && <NoCache />}
-      {value !== undefined && !isEmpty && <Difference difference={value} sides={[sideName(left, instances, 'P'), sideName(right, instances, 'D')]} onOpen={onOpen} />}
+      {value !== undefined && !isEmpty && <Difference difference={value} sides={[sideName(left, instances, 'P'), sideName(right, instances, 'D')]} windowMin={url.windowMin} onOpen={onOpen} />}
     </div>
   );
 }
@@ -51,53 +52,21 @@ function sideName(id: string, instances: readonly (readonly string[])[], all: st
 interface DifferenceProps {
   readonly difference: CacheDifference;
   readonly sides: readonly [string, string];
+  readonly windowMin: number;
   readonly onOpen: (ref: BlockRef) => void;
 }
 
-function Difference({ difference, sides, onOpen }: DifferenceProps): ReactElement {
+function Difference({ difference, sides, windowMin, onOpen }: DifferenceProps): ReactElement {
   const toTrust = useTrustOf();
   const rows = differenceParts(difference, sides);
-  const { redundantTokens, transferredTokens } = difference;
-  const share = redundantTokens === undefined || transferredTokens === undefined || transferredTokens === 0 ? undefined : redundantTokens / transferredTokens;
-  const trust = toTrust(difference.confidence);
   return (
     <>
       <SectionHead title="Same content, held by">
-        <TrustMark trust={trust} isLong />
+        <TrustMark trust={toTrust(difference.confidence)} isLong />
       </SectionHead>
       <Bar rows={rows} />
-      <div className={classes.tableBox}>
-        <table className={table.table}>
-          <thead>
-            <tr>
-              <th scope="col">held by</th><th scope="col" data-align="end">blocks</th><th scope="col" data-align="end">tokens</th>
-              <th scope="col" data-align="end" title="Tokens times the bytes per token that an engine reported; absent when none did">size</th><th scope="col" data-align="end">share</th><th scope="col">meaning</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr key={row.id}>
-                <th scope="row"><span className={classes.partSwatch} data-part={row.id} aria-hidden="true" />{row.name}</th>
-                <td data-align="end">{formatInteger(row.part.blocks)}</td>
-                <td data-align="end">{formatInteger(row.part.tokens)}</td>
-                <td data-align="end">{row.part.bytes === undefined ? <span className={classes.faint} title="No engine said how many bytes a block has">{ABSENT}</span> : formatBytes(row.part.bytes)}</td>
-                <td data-align="end">{formatPercent(row.share)} %</td>
-                <td className={classes.dim} data-wrap>{row.meaning}</td>
-              </tr>
-            ))}
-            <tr>
-              <th scope="row" className={share !== undefined && share > 0 ? classes.warning : undefined}>{share !== undefined && share > 0 && '▲ '}sent though {sides[1]} had it</th>
-              <td data-align="end" className={classes.faint}>{ABSENT}</td>
-              <td data-align="end">{redundantTokens === undefined ? <span className={classes.faint}>{ABSENT}</span> : formatInteger(redundantTokens)}</td>
-              <td data-align="end" className={classes.faint}>{ABSENT}</td>
-              <td data-align="end">{share === undefined ? <span className={classes.faint}>{ABSENT}</span> : `${formatPercent(share)} %`}</td>
-              <td className={classes.dim} data-wrap>
-                {transferredTokens === undefined ? 'cannot be told: no decode leg said what it pulled' : `of ${formatInteger(transferredTokens)} tokens pulled in the window; the decode instance held them already`}
-              </td>
-            </tr>
-          </tbody>
-        </table>
-      </div>
+      <DifferenceTable rows={rows} difference={difference} sides={sides} />
+      {difference.handoff !== undefined && <HandoffTable difference={difference} side={sides[1]} windowMin={windowMin} />}
       <div className={classes.thirds}>
         {rows.map((row) => <RunList key={row.id} title={`Largest runs ${row.name}`} nodes={row.part.samples} empty="None." onOpen={onOpen} />)}
       </div>

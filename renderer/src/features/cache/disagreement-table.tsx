@@ -1,6 +1,6 @@
 import type { ReactElement } from 'react';
 import type { HitDisagreement } from '#shared/cache.ts';
-import { formatPercent } from '../../ui/format.ts';
+import { formatCompact, formatPercent } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { SOURCE_LOOK } from './hit-sources.ts';
@@ -20,18 +20,18 @@ export function DisagreementTable({ disagreements }: { readonly disagreements: r
             <thead>
               <tr>
                 <th scope="col">instance</th><th scope="col">one source</th><th scope="col" data-align="end">says</th><th scope="col">another</th><th scope="col" data-align="end">says</th>
-                <th scope="col" data-align="end" title="Percentage points between the two">apart</th><th scope="col">what that usually means</th>
+                <th scope="col" data-align="end" title="Percentage points between the two, or how many times more prompt tokens one speaks of">apart</th><th scope="col">what that usually means</th>
               </tr>
             </thead>
             <tbody>
-              {widestFirst.map(({ instance, instanceName, left, right, leftRate, rightRate, meaning }) => (
+              {widestFirst.map(({ instance, instanceName, left, right, leftRate, rightRate, promptTokens, meaning }) => (
                 <tr key={`${instance}${left}${right}`}>
                   <th scope="row">{instanceName}</th>
                   <td title={SOURCE_LOOK[left].meaning}>{SOURCE_LOOK[left].label}</td>
-                  <td data-align="end">{formatPercent(leftRate)} %</td>
+                  <td data-align="end">{promptTokens === undefined ? `${formatPercent(leftRate)} %` : `of ${formatCompact(promptTokens.left)} tokens`}</td>
                   <td title={SOURCE_LOOK[right].meaning}>{SOURCE_LOOK[right].label}</td>
-                  <td data-align="end">{formatPercent(rightRate)} %</td>
-                  <td data-align="end" className={classes.warning}>▲ {formatPercent(Math.abs(leftRate - rightRate))} pt</td>
+                  <td data-align="end">{promptTokens === undefined ? `${formatPercent(rightRate)} %` : `of ${formatCompact(promptTokens.right)} tokens`}</td>
+                  <td data-align="end" className={classes.warning}>▲ {promptTokens === undefined ? `${formatPercent(Math.abs(leftRate - rightRate))} pt` : `${(promptTokens.right / promptTokens.left).toFixed(1)}×`}</td>
                   <td data-wrap>{meaning}</td>
                 </tr>
               ))}

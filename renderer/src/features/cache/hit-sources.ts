@@ -14,7 +14,7 @@ export interface SourceLook {
 export const SOURCE_LOOK: Readonly<Record<HitSource, SourceLook>> = {
   'engine-local': {
     label: 'engine, local', color: 'var(--pd-kv)', dash: '',
-    meaning: 'vllm:prefix_cache_hits / queries: tokens found in the instance’s own cache, of all tokens looked up. Preempted requests are looked up again and counted again.',
+    meaning: 'vllm:prefix_cache_hits / queries: tokens found in the instance’s own cache, of all tokens looked up. Lookups of preempted requests are not counted.',
   },
   'engine-external': {
     label: 'engine, external', color: 'var(--pd-phase-kv-wait)', dash: '6 3',
@@ -34,6 +34,6 @@ export const SOURCE_LOOK: Readonly<Record<HitSource, SourceLook>> = {
   },
   index: {
     label: 'pdscope’s index', color: 'var(--pd-accent)', dash: '4 2',
-    meaning: 'Prompt tokens that pdscope’s own index, built from KV events, held on the chosen instance when the request was scheduled. As good as the streams it rests on.',
+    meaning: 'Prompt tokens that pdscope’s own index, built from KV events, held on the chosen instance when the request was scheduled. As good as the streams it rests on. A sample where fewer requests are named than there were: those whose tokens routing by prefix had, or else those explained (at most 10 a second).',
   },
 };

@@ -4,7 +4,7 @@ import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
 import { ABSENT, formatCompact, formatInteger, formatPercent } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
-import type { HitTableRow } from './hit-rows.ts';
+import { sampleWords, type HitTableRow } from './hit-rows.ts';
 import { SOURCE_LOOK } from './hit-sources.ts';
 import classes from './cache.module.css';
 
@@ -27,7 +27,7 @@ export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): R
               {HIT_SOURCES.map((source) => {
                 const cell = row.cells[source];
                 return (
-                  <td key={source} data-align="end" title={cell === undefined ? 'This source said nothing here' : `${formatInteger(cell.hitTokens)} of ${formatInteger(cell.queryTokens)} tokens`}>
+                  <td key={source} data-align="end" title={cell === undefined ? 'This source said nothing here' : `${formatInteger(cell.hitTokens)} of ${formatInteger(cell.queryTokens)} tokens${cell.sample === undefined ? '' : `, in ${sampleWords(cell.sample)}`}`}>
                     {cell?.rate === undefined ? <span className={classes.faint}>{ABSENT}</span> : (
                       <>
                         {formatPercent(cell.rate)} % <span className={classes.dim}>of {formatCompact(cell.queryTokens)}</span>

@@ -13,7 +13,7 @@ import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 import { TimeChart } from '../../ui/time-chart.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { DisagreementTable } from './disagreement-table.tsx';
-import { hitChartRows, hitRate, hitTableRows, seriesOf } from './hit-rows.ts';
+import { hitChartRows, hitRate, hitTableRows, sampleWords, seriesOf } from './hit-rows.ts';
 import { SOURCE_LOOK } from './hit-sources.ts';
 import { HitTable } from './hit-table.tsx';
 import classes from './cache.module.css';
@@ -90,15 +90,20 @@ function Hits({ hits, scope: wanted, onScope }: HitsProps): ReactElement {
 /** One source over the whole window. */
 function SourceTile({ series }: { readonly series: HitSeries }): ReactElement {
   const toTrust = useTrustOf();
-  const { source, whole, confidence } = series;
+  const { source, whole, confidence, sample } = series;
   const rate = hitRate(whole);
   const counted = whole === undefined ? 'nothing was asked in the window' : `${formatInteger(whole.hitTokens)} of ${formatInteger(whole.queryTokens)} tokens`;
   return (
     <StatTile
       label={SOURCE_LOOK[source].label}
       value={rate === undefined ? undefined : `${formatPercent(rate)} %`}
-      title={`${SOURCE_LOOK[source].meaning} ${counted}.`}
-      rest={confidence === undefined ? undefined : <TrustMark trust={toTrust(confidence)} />}
+      title={`${SOURCE_LOOK[source].meaning} ${counted}${sample === undefined ? '' : `, in ${sampleWords(sample)}`}.`}
+      rest={confidence === undefined && sample === undefined ? undefined : (
+        <>
+          {confidence !== undefined && <TrustMark trust={toTrust(confidence)} />}
+          {sample !== undefined && <span> {sampleWords(sample)}</span>}
+        </>
+      )}
     />
   );
 }

@@ -10,6 +10,7 @@ import table from '../../ui/plain-table.module.css';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { cellBlocks, meanWords } from './cell-words.ts';
 import { countSteps, type Scale } from './residency-scale.ts';
+import { LinkButton } from '../../ui/link-button.tsx';
 import classes from './cache.module.css';
 
 const ROW_PX = 24;
@@ -78,7 +79,7 @@ function CellList({ row, onPick }: { readonly row: ResidencyRow; readonly onPick
               <span>{age === undefined ? '—' : `stored ${formatDuration(age * 1000)} ago`}</span>
               <span>reused {meanWords(row.reuse[index])}×</span>
               <span>held by {meanWords(row.holders[index])}</span>
-              {typeof node === 'number' ? <button type="button" className={classes.link} onClick={() => onPick(index)}>open block</button> : <span className={classes.dim}>content not known</span>}
+              {typeof node === 'number' ? <LinkButton onClick={() => onPick(index)}>open block</LinkButton> : <span className={classes.dim}>content not known</span>}
             </li>
           );
         })}

@@ -1,5 +1,7 @@
 import { Button } from '@mantine/core';
 import type { ReactElement } from 'react';
+import { TrustMark } from '../../blocks/trust-mark.tsx';
+import { useTrustOf } from '../../blocks/use-trust.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { formatInteger, formatPercent } from '../../ui/format.ts';
@@ -22,11 +24,13 @@ export interface SearchResultsProps {
 
 /** Who holds a prefix: how much of it is indexed, and the runs that match. */
 export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: SearchResultsProps): ReactElement {
+  const toTrust = useTrustOf();
   const { value, error } = usePolledQuery('cache.search', query.input, REFRESH_MS);
   if (value === undefined) return <div className={classes.notice}>{error === undefined ? `Searching: ${query.reading} …` : <Message tone="error">{error.message}</Message>}</div>;
   if (value.matches.length === 0) {
     return (
       <EmptyState title="Nothing begins like this" text={`Read as ${query.reading}: ${formatInteger(value.askedTokens)} tokens. A search matches whole blocks from the start of a prompt, so give its beginning as the engine sees it, chat template included, and at least one block of it.`}>
+        <div><TrustMark trust={toTrust(value.confidence)} isLong /></div>
         <div><Button onClick={onClear}>Clear the search</Button></div>
       </EmptyState>
     );
@@ -36,6 +40,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
     <>
       <p className={classes.reading}>
         Read as {query.reading} · {formatInteger(value.matchedTokens)} of {formatInteger(value.askedTokens)} tokens indexed{value.askedTokens > 0 && ` (${formatPercent(value.matchedTokens / value.askedTokens)} %)`}
+        {' '}<TrustMark trust={toTrust(value.confidence)} isLong />
         {error !== undefined && <span className={classes.warning}> · ▲ shown as last seen: {error.message}</span>}
       </p>
       <TreeHead />

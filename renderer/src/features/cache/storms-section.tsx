@@ -3,19 +3,22 @@ import { NativeSelect } from '@mantine/core';
 import { useState, type ReactElement } from 'react';
 import type { EvictionStorm } from '#shared/cache.ts';
 import type { BlockRef } from '../../blocks/block-ref.ts';
+import { RunList } from '../../blocks/run-list.tsx';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { trustOfStreams } from '../../blocks/trust.ts';
+import { useStreamTrust } from '../../blocks/use-trust.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { formatClock, formatDuration, formatInteger } from '../../ui/format.ts';
+import { LinkButton } from '../../ui/link-button.tsx';
 import { Message } from '../../ui/message.tsx';
 import table from '../../ui/plain-table.module.css';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { NoCache } from './no-cache.tsx';
-import { RunList } from './run-list.tsx';
+import { StormInstances } from './storm-instances.tsx';
 import { StormTimeline } from './storm-timeline.tsx';
 import classes from './cache.module.css';
 
@@ -28,6 +31,7 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
   const within = WITHIN_S.find((one) => one === url.metric) ?? DEFAULT_WITHIN;
   const windowS = url.windowMin * 60;
   const { value, error } = usePolledQuery('cache.storms', { windowS, withinS: Number(within) }, REFRESH_MS);
+  const trust = useStreamTrust();
   const { isKnown, nowUnixMs } = useEngineSelector((engine) => ({
     isKnown: engine?.streams.some(({ state, resident }) => state === 'live' || resident.length > 0) ?? false,
     nowUnixMs: Math.ceil((engine?.nowUnixMs ?? 0) / 1000) * 1000,
@@ -38,6 +42,7 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
         <span className={classes.dim}>needed again within</span>
         <NativeSelect aria-label="Needed again within" value={within} data={WITHIN_S.map((one) => ({ value: one, label: formatDuration(Number(one) * 1000) }))} onChange={(event) => setUrl({ metric: event.currentTarget.value === DEFAULT_WITHIN ? '' : event.currentTarget.value })} />
         <span className={classes.dim}>of their eviction, last {url.windowMin} min</span>
+        <span className={classes.toolbarEnd}><TrustMark trust={trust} isLong /></span>
       </div>
       {error !== undefined && <div className={classes.notice}><Message tone={value === undefined ? 'error' : 'warning'}>{value === undefined ? error.message : `Shown as last seen: ${error.message}`}</Message></div>}
       {value === undefined && error === undefined && <div className={classes.notice}>Asking the engine …</div>}
@@ -45,6 +50,8 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
       {value !== undefined && value.storms.length > 0 && (
         <>
           <StormTimeline storms={value.storms} fromUnixMs={nowUnixMs - windowS * 1000} toUnixMs={nowUnixMs} />
+          {value.completeSinceUnixMs !== undefined && <div className={classes.notice}><Message tone="warning">Too many evictions were followed by a store to keep them all: storms before {formatClock(value.completeSinceUnixMs)} are incomplete.</Message></div>}
+          <StormInstances storms={value.storms} withinS={Number(within)} />
           <StormTable storms={value.storms} onOpen={onOpen} />
         </>
       )}
@@ -81,7 +88,7 @@ function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStor
                   <td data-align="end">{formatDuration(storm.shortestMs)}</td>
                   <td data-align="end">{formatDuration(storm.medianMs)}</td>
                   <td><TrustMark trust={trustOfStreams(streams?.filter(({ id }) => id === storm.stream) ?? [])} /></td>
-                  <td><button type="button" className={classes.link} aria-pressed={storm === picked} onClick={() => setChosen(keyOf(storm))}>samples</button></td>
+                  <td><LinkButton aria-pressed={storm === picked} onClick={() => setChosen(keyOf(storm))}>samples</LinkButton></td>
                 </tr>
               );
             })}

@@ -26,5 +26,7 @@ export function readTreeQuery(typed: string): TreeQuery | undefined {
     return { input: { tokens: kept, limit: MOST_MATCHES }, reading: `${kept.length.toLocaleString('en-US')} token ${kept.length === 1 ? 'id' : 'ids'}` };
   }
   if (forced === 'tokens' || rest.trim() === '') return undefined;
-  return { input: { text: rest.slice(0, MOST_TEXT), limit: MOST_MATCHES }, reading: 'text, made into tokens by an instance' };
+  // Line ends and tabs as the tree draws them (token-words.ts): the box has one line, and text is copied from the tree.
+  const text = rest.replaceAll('⏎', '\n').replaceAll('⇥', '\t').slice(0, MOST_TEXT);
+  return { input: { text, limit: MOST_MATCHES }, reading: 'text, made into tokens by an instance' };
 }

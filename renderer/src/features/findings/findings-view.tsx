@@ -1,47 +1,53 @@
 /**
- * The findings view: what pdscope concluded on the left, worst first; the selected diagnosis with its next step and its
- * evidence on the right. Filter, highlight, selection and the dismissed toggle live in the URL.
+ * The findings view: what pdscope concluded on the left, one line per diagnosis, worst first; the selected diagnosis
+ * with its next step, its places and its evidence on the right. Filter, highlight, selection and which of open and
+ * dismissed are listed live in the URL. All findings are asked for whatever is listed, so that one that was just
+ * dismissed stays in the detail, where it can be brought back.
  */
-import { Checkbox } from '@mantine/core';
-import { useCallback, useMemo, useRef, type ReactElement } from 'react';
+import { SegmentedControl } from '@mantine/core';
+import { useCallback, useMemo, useRef, useState, type ReactElement } from 'react';
 import { compileFilter } from '#shared/filter/compile.ts';
 import { FINDING_FILTER_FIELDS } from '#shared/filter/finding-fields.ts';
 import type { Finding } from '#shared/findings.ts';
 import { FilterBar, type FilterBarHandle } from '../../filter/filter-bar.tsx';
-import { inOrder, useFindings, type FindingsState } from '../../findings/use-findings.ts';
+import { useHighlight } from '../../filter/use-highlight.ts';
+import { findSelected, groupFindings, type FindingGroup } from '../../findings/finding-groups.ts';
+import { useFindings, type FindingsState } from '../../findings/use-findings.ts';
 import { SplitView } from '../../shell/split-view.tsx';
 import { ViewHeader } from '../../shell/view-header.tsx';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { ClearButton } from '../../table/clear-button.tsx';
 import { moveSelection, type Move } from '../../table/selection.ts';
 import { useTableCommands } from '../../table/table-commands.ts';
+import { formatCount, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
+import records from '../../ui/record-table.module.css';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { FindingDetail } from './finding-detail.tsx';
+import { findingLines } from './finding-lines.ts';
 import { FindingList } from './finding-list.tsx';
 import { NoFindings } from './no-findings.tsx';
+import { useFindingCommands } from './use-finding-commands.ts';
+import { WHICH, WHICH_WORDS, whichOf } from './which.ts';
 import classes from './findings.module.css';
 
 const READY_MADE = ['severity:error', 'severity:error,warning', 'effect:kills,hangs', 'blocked>0', 'connector:nixl', 'hop:proxy->decode'];
-/** Value of the URL's tab while dismissed findings are listed too. */
-const WITH_DISMISSED = 'all';
 /** Rows that Page Up and Page Down skip. */
 const PAGE_ROWS = 16;
 const NONE: readonly Finding[] = [];
 
 export function FindingsView(): ReactElement {
   const [url, setUrl] = useUrlState();
-  const withDismissed = url.tab === WITH_DISMISSED;
-  const state = useFindings(withDismissed);
-  const findings = useMemo(() => inOrder(state.page?.findings ?? NONE), [state.page]);
-  const shown = useMemo(() => {
+  const which = whichOf(url.tab);
+  const state = useFindings(true);
+  const all = state.page?.findings ?? NONE;
+  const listed = useMemo(() => all.filter((finding) => which === 'all' || finding.isDismissed === (which === 'dismissed')), [all, which]);
+  const groups = useMemo(() => {
     const compiled = compileFilter(url.filter, FINDING_FILTER_FIELDS);
-    return compiled.ok ? findings.filter((finding) => compiled.matches(finding)) : findings;
-  }, [findings, url.filter]);
-  const isHighlighted = useMemo(() => {
-    const compiled = compileFilter(url.highlight, FINDING_FILTER_FIELDS);
-    return compiled.ok && url.highlight !== '' ? compiled.matches : undefined;
-  }, [url.highlight]);
+    return groupFindings(compiled.ok ? listed.filter((finding) => compiled.matches(finding)) : listed);
+  }, [listed, url.filter]);
+  const isHighlighted = useHighlight(url.highlight, FINDING_FILTER_FIELDS);
+  const isGroupHighlighted = useMemo(() => isHighlighted && ((group: FindingGroup) => group.places.some(isHighlighted)), [isHighlighted]);
   // The engine's clock, to the second: what is shown in seconds need not be drawn four times in each.
   const nowUnixMs = useEngineSelector((engine) => Math.ceil((engine?.nowUnixMs ?? 0) / 1000) * 1000);
   const filterBar = useRef<FilterBarHandle>(null);
@@ -49,12 +55,21 @@ export function FindingsView(): ReactElement {
   const detail = useRef<HTMLElement>(null);
 
   const select = useCallback((selection: string) => setUrl({ selection }), [setUrl]);
-  const selected = findings.find((finding) => finding.id === url.selection);
-  const selectedIndex = shown.findIndex((finding) => finding.id === url.selection);
+  const selected = useMemo(() => findSelected(all, url.selection), [all, url.selection]);
+  const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
+  // A link to one place of several opens the others around it, until somebody folds them.
+  const isOpen = (code: string): boolean => folds.get(code) ?? (selected?.places.length === 1 && selected.code === code);
+  const lines = findingLines(groups, isOpen);
+  const selectedIndex = lines.findIndex(({ id }) => id === url.selection);
+  const fold = (code: string, isToOpen: boolean): void => {
+    setFolds((before) => new Map(before).set(code, isToOpen));
+    if (!isToOpen && selected?.code === code) select(groups.find((group) => group.code === code)?.id ?? '');
+  };
   const move = (how: Move): void => {
-    const index = moveSelection(how, { count: shown.length, selected: selectedIndex === -1 ? undefined : selectedIndex, firstVisible: 0, pageRows: PAGE_ROWS });
-    const next = index === undefined ? undefined : shown[index];
+    const index = moveSelection(how, { count: lines.length, selected: selectedIndex === -1 ? undefined : selectedIndex, firstVisible: 0, pageRows: PAGE_ROWS });
+    const next = index === undefined ? undefined : lines[index];
     if (next !== undefined) select(next.id);
+    list.current?.focus({ preventScroll: true });
   };
   useTableCommands('Findings', {
     move,
@@ -63,6 +78,7 @@ export function FindingsView(): ReactElement {
     focusDetail: () => detail.current?.focus(),
     escape: () => select(''),
   });
+  useFindingCommands(selected);
 
   return (
     <>
@@ -70,10 +86,11 @@ export function FindingsView(): ReactElement {
         title="Findings"
         actions={
           <>
-            <Checkbox
-              label="dismissed too"
-              checked={withDismissed}
-              onChange={(event) => setUrl({ tab: event.currentTarget.checked ? WITH_DISMISSED : '' })}
+            <SegmentedControl
+              aria-label="Which findings"
+              value={which}
+              data={WHICH.map((one) => ({ value: one, label: one }))}
+              onChange={(next) => setUrl({ tab: next === 'open' ? '' : next })}
             />
             <ClearButton operation="findings.clear" />
           </>
@@ -83,16 +100,16 @@ export function FindingsView(): ReactElement {
           ref={filterBar}
           id="findings"
           fields={FINDING_FILTER_FIELDS}
-          rows={findings}
+          rows={all}
           filter={url.filter}
           onFilter={(filter) => setUrl({ filter })}
           highlight={url.highlight}
           onHighlight={(highlight) => setUrl({ highlight })}
           builtIn={READY_MADE}
           placeholder="severity:error instance:P0 …   ( / )"
-          everything={withDismissed ? 'open and dismissed findings, worst first' : 'open findings, worst first'}
+          everything={`${WHICH_WORDS[which]}, worst first`}
           onDone={() => list.current?.focus()}
-          aside={<Counters state={state} shown={shown.length} />}
+          aside={<Counters state={state} groups={groups} />}
         />
       </ViewHeader>
       {state.error !== undefined && (
@@ -105,21 +122,21 @@ export function FindingsView(): ReactElement {
         placement="beside"
         listPercent={54}
         list={
-          shown.length === 0 ? (
-            <div ref={list} className={classes.scroll} tabIndex={-1}>
-              <NoFindings state={state} filter={url.filter} hidden={findings.length} onClearFilter={() => setUrl({ filter: '' })} onShowDismissed={() => setUrl({ tab: WITH_DISMISSED })} />
+          lines.length === 0 ? (
+            <div ref={list} className={records.scroll} tabIndex={-1}>
+              <NoFindings state={state} which={which} filter={url.filter} hidden={listed.length} onClearFilter={() => setUrl({ filter: '' })} onShowDismissed={() => setUrl({ tab: 'dismissed' })} />
             </div>
           ) : (
-            <FindingList ref={list} findings={shown} selection={url.selection} onSelect={select} onMove={move} nowUnixMs={nowUnixMs} isHighlighted={isHighlighted} />
+            <FindingList ref={list} lines={lines} selection={url.selection} onSelect={select} onMove={move} onFold={fold} nowUnixMs={nowUnixMs} isHighlighted={isGroupHighlighted} />
           )
         }
         detail={
           url.selection === '' ? undefined : selected === undefined ? (
             <p className={classes.notice}>
-              {state.page === undefined ? 'Asking the engine for its findings …' : `${url.selection} is not among the ${withDismissed ? '' : 'open '}findings: dismissed, cleared, or from another run of pdscope.`}
+              {state.page === undefined ? 'Asking the engine for its findings …' : `${url.selection} is not among the findings: cleared, evicted, or from another run of pdscope.`}
             </p>
           ) : (
-            <FindingDetail key={selected.id} ref={detail} finding={selected} nowUnixMs={nowUnixMs} onClose={() => select('')} />
+            <FindingDetail key={selected.id} ref={detail} group={selected} nowUnixMs={nowUnixMs} onSelect={select} onClose={() => select('')} />
           )
         }
       />
@@ -127,13 +144,14 @@ export function FindingsView(): ReactElement {
   );
 }
 
-function Counters({ state, shown }: { readonly state: FindingsState; readonly shown: number }): ReactElement | undefined {
+function Counters({ state, groups }: { readonly state: FindingsState; readonly groups: readonly FindingGroup[] }): ReactElement | undefined {
   const summary = state.page?.summary;
   if (summary === undefined) return undefined;
   const { error, warning, info } = summary.open;
+  const shown = groups.reduce((sum, { places }) => sum + places.length, 0);
   return (
     <span className={classes.counters} data-testid="finding-counters">
-      shown {shown} · open {error + warning + info} ({error} error, {warning} warning, {info} info) · dismissed {summary.dismissed} ·{' '}
+      shown {formatInteger(shown)}{shown > groups.length && ` in ${formatCount(groups.length, 'line')}`} · open {error + warning + info} ({error} error, {warning} warning, {info} info) · dismissed {summary.dismissed} ·{' '}
       <span title="Findings forgotten because there were too many">evicted {summary.evicted}</span>
     </span>
   );

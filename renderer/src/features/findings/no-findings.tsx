@@ -2,13 +2,16 @@ import { Button } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { FindingsState } from '../../findings/use-findings.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
+import { useIsCutOff } from '../../transport/transport-context.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { formatCount } from '../../ui/format.ts';
 import { ViewLink } from '../../ui/view-link.tsx';
+import type { Which } from './which.ts';
 import classes from './findings.module.css';
 
 export interface NoFindingsProps {
   readonly state: FindingsState;
+  readonly which: Which;
   readonly filter: string;
   /** Findings that the filter hides. */
   readonly hidden: number;
@@ -17,7 +20,9 @@ export interface NoFindingsProps {
 }
 
 /** Why the list is empty; when nothing was found, what is being looked at all the same. */
-export function NoFindings({ state, filter, hidden, onClearFilter, onShowDismissed }: NoFindingsProps): ReactElement {
+export function NoFindings({ state, which, filter, hidden, onClearFilter, onShowDismissed }: NoFindingsProps): ReactElement {
+  const isCutOff = useIsCutOff();
+  if (state.page === undefined && isCutOff) return <EmptyState title="Not connected" text="There is no connection to the engine, which keeps the findings. It is tried again by itself." />;
   if (state.page === undefined) return <EmptyState title={state.error === undefined ? 'Loading' : 'No answer'} text={state.error?.message ?? 'Asking the engine for its findings.'} />;
   if (hidden > 0) {
     return (
@@ -28,6 +33,7 @@ export function NoFindings({ state, filter, hidden, onClearFilter, onShowDismiss
       </EmptyState>
     );
   }
+  if (which === 'dismissed') return <EmptyState title="Nothing is dismissed" text="A finding that you dismiss waits here until it is seen again, or until you bring it back." />;
   return <Watched dismissed={state.page.summary.dismissed} onShowDismissed={onShowDismissed} />;
 }
 

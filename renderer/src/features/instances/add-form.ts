@@ -10,6 +10,8 @@ export interface AddFormFields {
   readonly dpSize: number | '';
   /** '' = the protocol's setting; asked for with instances that prefill. */
   readonly bootstrapPort: number | '';
+  /** '' = worked out or measured, where that is possible. */
+  readonly kvBytesPerToken: number | '';
   /** '' = no KV events. */
   readonly endpoint: string;
   readonly replayEndpoint: string;
@@ -19,7 +21,7 @@ export interface AddFormFields {
 }
 
 export const EMPTY_FIELDS: AddFormFields = {
-  role: 'prefill', url: '', name: '', dpSize: '', bootstrapPort: '', endpoint: '', replayEndpoint: '', topic: '', ranks: 1, mode: 'connect',
+  role: 'prefill', url: '', name: '', dpSize: '', bootstrapPort: '', kvBytesPerToken: '', endpoint: '', replayEndpoint: '', topic: '', ranks: 1, mode: 'connect',
 };
 
 export type AddFormField = keyof AddFormFields;
@@ -29,7 +31,7 @@ export type AddFormOutcome =
   | { readonly isValid: false; readonly problems: Partial<Record<AddFormField, string>> };
 
 const FIELD_OF_PATH: Readonly<Record<string, AddFormField>> = {
-  role: 'role', url: 'url', name: 'name', dpSize: 'dpSize', bootstrapPort: 'bootstrapPort',
+  role: 'role', url: 'url', name: 'name', dpSize: 'dpSize', bootstrapPort: 'bootstrapPort', kvBytesPerToken: 'kvBytesPerToken',
   'kvEvents.endpoint': 'endpoint', 'kvEvents.replayEndpoint': 'replayEndpoint', 'kvEvents.topic': 'topic', 'kvEvents.ranks': 'ranks', 'kvEvents.mode': 'mode',
 };
 
@@ -53,6 +55,7 @@ export function readFields(fields: AddFormFields): AddFormOutcome {
     ...(fields.name.trim() !== '' && { name: fields.name.trim() }),
     ...(fields.dpSize !== '' && { dpSize: fields.dpSize }),
     ...(fields.bootstrapPort !== '' && canPrefill(fields.role) && { bootstrapPort: fields.bootstrapPort }),
+    ...(fields.kvBytesPerToken !== '' && { kvBytesPerToken: fields.kvBytesPerToken }),
     ...(endpoint !== '' && {
       kvEvents: { endpoint, topic: fields.topic, ranks: fields.ranks, mode: fields.mode, ...(replayEndpoint !== '' && { replayEndpoint }) },
     }),

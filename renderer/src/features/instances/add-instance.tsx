@@ -1,13 +1,16 @@
-import { ActionIcon, Button, NativeSelect, NumberInput, TextInput } from '@mantine/core';
+import { Button, NativeSelect, NumberInput, TextInput } from '@mantine/core';
 import { useEffect, useRef, useState, type ReactElement } from 'react';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ProbeResult } from '#shared/operations.ts';
 import type { EngineState } from '#shared/state.ts';
 import { RoleSchema, ROLES } from '#shared/vocabulary.ts';
 import { useOperation } from '../../transport/use-operation.ts';
+import { DetailHead } from '../../ui/detail-pane.tsx';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { canPrefill, EMPTY_FIELDS, readFields, type AddFormField, type AddFormFields } from './add-form.ts';
+import pane from '../../ui/detail-pane.module.css';
+import records from '../../ui/record-table.module.css';
 import classes from './instances.module.css';
 import { ProbeReport } from './probe-report.tsx';
 
@@ -56,13 +59,8 @@ export function AddInstance({ engine, onAdded, onClose }: AddInstanceProps): Rea
   const serverMessage = add.error?.message ?? probe.error?.message;
 
   return (
-    <section className={classes.scroll} aria-label="Add instance">
-      <div className={classes.detailHead}>
-        <h2 className={classes.detailTitle}>Add instance</h2>
-        <ActionIcon className={classes.close ?? ''} aria-label="Close the form" onClick={onClose}>
-          ✕
-        </ActionIcon>
-      </div>
+    <section className={records.scroll} aria-label="Add instance">
+      <DetailHead title="Add instance" onClose={onClose} />
       <form
         className={classes.form}
         noValidate
@@ -109,6 +107,17 @@ export function AddInstance({ engine, onAdded, onClose }: AddInstanceProps): Rea
             />
           )}
         </div>
+        <NumberInput
+          label="KV cache bytes of one token"
+          description="for sizes; empty: from /server_info, else measured by NIXL transfers"
+          placeholder="147456"
+          value={fields.kvBytesPerToken}
+          min={1}
+          max={67_108_864}
+          allowDecimal={false}
+          onChange={(value) => change({ kvBytesPerToken: typeof value === 'number' ? value : '' })}
+          error={problems.kvBytesPerToken}
+        />
         <KvEventFields fields={fields} problems={problems} onChange={change} />
         <div className={classes.buttons}>
           <Button type="submit" loading={probe.isRunning && !add.isRunning} disabled={isBusy}>
@@ -129,7 +138,7 @@ function ProbeOutcome({ result, engine, isBusy, onForce }: { readonly result: Pr
   return (
     <>
       <SectionHead title="What the probe found" />
-      <div className={classes.block}>
+      <div className={pane.block}>
         <ProbeReport result={result} fleetModels={fleetModels} />
         {result.problem !== undefined && result.canForce && (
           <div className={classes.force}>

@@ -4,9 +4,12 @@ import type { EngineState } from '#shared/state.ts';
 import { CONNECTORS, type ConnectorName } from '#shared/vocabulary.ts';
 import { CONNECTOR_GUIDE, ENCODE_STAGE_FLAGS, type ConnectorGuide } from '../../fleet/connector-guide.ts';
 import { CodeBlock } from '../../ui/copy-text.tsx';
+import { DetailHead } from '../../ui/detail-pane.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { ConnectorStatusSection } from './connector-status.tsx';
+import pane from '../../ui/detail-pane.module.css';
+import records from '../../ui/record-table.module.css';
 import classes from './instances.module.css';
 import { ProfileSection } from './profile-section.tsx';
 import { ProtocolSettingsSection } from './protocol-settings.tsx';
@@ -22,12 +25,11 @@ export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanel
   const { connector } = engine;
   const guide = CONNECTOR_GUIDE[connector];
   return (
-    <section className={classes.scroll} aria-label="Connector in force">
-      <div className={classes.detailHead}>
-        <h2 className={classes.detailTitle}>Connector {connector}</h2>
+    <section className={records.scroll} aria-label="Connector in force">
+      <DetailHead title={`Connector ${connector}`}>
         <span className={classes.note}>{guide.order}</span>
-      </div>
-      <div className={classes.block}>
+      </DetailHead>
+      <div className={pane.block}>
         <p className={classes.lead}>{guide.does}</p>
         <p className={classes.plainText}>{guide.mind}</p>
         <details className={classes.fold}>
@@ -40,7 +42,7 @@ export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanel
       <SectionHead title="All connectors">
         <span className={classes.note}>a switch concerns new requests; those in flight end as they began</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         {CONNECTORS.map((name) => (
           <Mode key={name} name={name} isCurrent={name === connector} isSwitching={isSwitching} onSwitch={onSwitch} />
         ))}

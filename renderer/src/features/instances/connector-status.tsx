@@ -5,6 +5,7 @@ import { Facts } from '../../ui/facts.tsx';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { SeverityMark } from '../../ui/severity-mark.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 import { Cell, StatusTableView } from './status-table.tsx';
 
@@ -18,7 +19,7 @@ export function ConnectorStatusSection({ connector, nowUnixMs }: { readonly conn
   return (
     <>
       <SectionHead title="State" />
-      <div className={classes.block} data-testid="connector-status">
+      <div className={pane.block} data-testid="connector-status">
         {error !== undefined && <Message tone={status === undefined ? 'error' : 'warning'}>{status === undefined ? error.message : `Shown as last seen: ${error.message}`}</Message>}
         {status === undefined && error === undefined && <p className={classes.plainText}>Asking {connector} what it keeps …</p>}
         {status !== undefined && (

@@ -5,6 +5,7 @@ import { formatAgo, formatInteger, formatPercent, formatRate } from '../../ui/fo
 import { Message } from '../../ui/message.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 
 /** What the engine says about itself on `/metrics`, and how old that is. What it does not expose is left out. */
@@ -16,7 +17,7 @@ export function EngineGaugesSection({ instance, nowUnixMs }: { readonly instance
       <SectionHead title="Engine metrics">
         <span className={classes.note}>{engine === undefined ? 'never scraped' : `scraped ${formatAgo(nowUnixMs - engine.scrapedAtUnixMs)}`}</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         {scrapeError !== undefined && <Message tone="error">{scrapeError}</Message>}
         {engine === undefined && scrapeError === undefined && <Message tone="plain">Nothing from /metrics yet.</Message>}
         {engine !== undefined && (

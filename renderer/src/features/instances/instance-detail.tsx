@@ -1,9 +1,10 @@
-import { ActionIcon } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { InstanceView } from '#shared/instance.ts';
 import type { EngineState } from '#shared/state.ts';
 import { describeInstance } from '../../fleet/instance-state.ts';
+import { streamContext } from '../../fleet/stream-words.ts';
 import { CopyText } from '../../ui/copy-text.tsx';
+import { DetailHead } from '../../ui/detail-pane.tsx';
 import { Facts } from '../../ui/facts.tsx';
 import { formatCount, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
@@ -13,6 +14,8 @@ import { SectionHead } from '../../ui/section-head.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
 import { EngineGaugesSection } from './engine-gauges.tsx';
 import { InstanceControls } from './instance-controls.tsx';
+import pane from '../../ui/detail-pane.module.css';
+import records from '../../ui/record-table.module.css';
 import classes from './instances.module.css';
 import { ProfileSection } from './profile-section.tsx';
 import { RankTable } from './rank-table.tsx';
@@ -34,26 +37,20 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
   const servesPrefill = role === 'prefill' || role === 'both';
   const servesDecode = role === 'decode' || role === 'both';
   return (
-    <section className={classes.scroll} aria-label={`Instance ${instance.name}`}>
-      <div className={classes.detailHead}>
-        <h2 className={classes.detailTitle}>
-          <InstanceName role={instance.role} name={instance.name} />
-        </h2>
+    <section className={records.scroll} aria-label={`Instance ${instance.name}`}>
+      <DetailHead title={<InstanceName role={instance.role} name={instance.name} />} onClose={onClose}>
         <StateMark tone={state.tone} title={formatDateTime(instance.stateSinceUnixMs)}>
           {state.words}
         </StateMark>
         {instance.isSimulated && <span className={classes.simulated}>simulated</span>}
-        <ActionIcon className={classes.close ?? ''} aria-label="Close the detail" onClick={onClose}>
-          ✕
-        </ActionIcon>
-      </div>
-      <div className={classes.block}>
+      </DetailHead>
+      <div className={pane.block}>
         {state.explanation !== undefined && <Message tone={state.tone === 'error' ? 'error' : state.tone === 'warning' ? 'warning' : 'plain'}>{state.explanation}</Message>}
         <InstanceControls instance={instance} />
       </div>
 
       <SectionHead title="Instance" />
-      <div className={classes.block}>
+      <div className={pane.block}>
         <Facts
           facts={[
             ['address', <CopyText key="url" text={instance.url} label="address" />],
@@ -70,7 +67,7 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
       </div>
 
       <SectionHead title="Latency as pdscope observed it, 5 min" />
-      <div className={classes.block}>
+      <div className={pane.block}>
         {role === 'encode' && <Message tone="plain">Encode legs are timed per request, in the Requests view.</Message>}
         <Facts
           facts={[
@@ -86,7 +83,7 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
       <RankTable instance={instance} />
       <TransferSection instance={instance} />
       <EngineGaugesSection instance={instance} nowUnixMs={engine.nowUnixMs} />
-      <StreamSection streams={streams} nowUnixMs={engine.nowUnixMs} />
+      <StreamSection streams={streams} context={streamContext(instance, engine.nowUnixMs)} />
       <ProfileSection instance={instance.id} />
       {instance.isSimulated && <SimulatedFault instance={instance} simulation={engine.simulation} />}
     </section>

@@ -2,11 +2,12 @@ import type { ReactElement } from 'react';
 import type { InstanceId } from '#shared/ids.ts';
 import type { EngineState } from '#shared/state.ts';
 import { ROLES } from '#shared/vocabulary.ts';
+import { InstanceCell } from '../../fleet/instance-cell.tsx';
 import { describeInstance, describeStreams } from '../../fleet/instance-state.ts';
+import { streamContext } from '../../fleet/stream-words.ts';
 import { ABSENT, formatInteger } from '../../ui/format.ts';
-import { RoleMark } from '../../ui/role-mark.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
-import classes from './instances.module.css';
+import records from '../../ui/record-table.module.css';
 
 export interface InstanceListProps {
   readonly engine: EngineState;
@@ -18,21 +19,21 @@ export interface InstanceListProps {
 export function InstanceList({ engine, selection, onSelect }: InstanceListProps): ReactElement {
   const ordered = ROLES.flatMap((role) => engine.instances.filter((instance) => instance.role === role));
   return (
-    <div className={classes.scroll}>
-      <table className={classes.table} aria-label="Instances">
+    <div className={records.scroll}>
+      <table className={records.table} aria-label="Instances">
         <thead>
           <tr>
             <th scope="col">instance</th>
             <th scope="col">state</th>
-            <th scope="col" className={classes.right}>in flight</th>
-            <th scope="col" className={classes.right} title="in the last 5 min">errors</th>
+            <th scope="col" className={records.right}>in flight</th>
+            <th scope="col" className={records.right} title="in the last 5 min">errors</th>
             <th scope="col">stream</th>
           </tr>
         </thead>
         <tbody>
           {ordered.map((instance) => {
             const state = describeInstance(instance, engine.nowUnixMs);
-            const stream = describeStreams(engine.streams.filter((one) => one.instance === instance.id));
+            const stream = describeStreams(engine.streams.filter((one) => one.instance === instance.id), streamContext(instance, engine.nowUnixMs));
             return (
               <tr
                 key={instance.id}
@@ -40,23 +41,15 @@ export function InstanceList({ engine, selection, onSelect }: InstanceListProps)
                 onClick={() => onSelect(instance.id)}
               >
                 <th scope="row">
-                  <span className={classes.nameCell}>
-                    <RoleMark role={instance.role} />
-                    <button type="button" className={classes.nameButton} aria-current={instance.id === selection} onClick={() => onSelect(instance.id)}>
-                      {instance.name}
-                    </button>
-                    <span className={classes.address} title={`${instance.role}, ${instance.url}`}>
-                      {instance.url.replace(/^https?:\/\//, '')}
-                    </span>
-                  </span>
+                  <InstanceCell instance={instance} isCurrent={instance.id === selection} onOpen={() => onSelect(instance.id)} />
                 </th>
                 <td>
                   <StateMark tone={state.tone} title={state.explanation}>
                     {state.words}
                   </StateMark>
                 </td>
-                <td className={classes.right}>{formatInteger(instance.inFlight)}</td>
-                <td className={classes.right}>{formatInteger(instance.errors5m)}</td>
+                <td className={records.right}>{formatInteger(instance.inFlight)}</td>
+                <td className={records.right}>{formatInteger(instance.errors5m)}</td>
                 <td>
                   {stream === undefined ? (
                     ABSENT

@@ -18,6 +18,7 @@ import { ConnectorPanel } from './connector-panel.tsx';
 import { FleetSettings } from './fleet-settings.tsx';
 import { InstanceDetail } from './instance-detail.tsx';
 import { InstanceList } from './instance-list.tsx';
+import records from '../../ui/record-table.module.css';
 import classes from './instances.module.css';
 
 /** Selecting this opens the form for a new instance. */
@@ -96,7 +97,7 @@ export function InstancesView(): ReactElement {
         listPercent={46}
         list={
           engine.instances.length === 0 ? (
-            <div className={classes.scroll}>
+            <div className={records.scroll}>
               <EmptyState title="No instances yet" text="Add a running vLLM with its address, or start pdscope with the addresses of all.">
                 <div>
                   <Button onClick={() => setUrl({ selection: NEW })}>Add instance</Button>

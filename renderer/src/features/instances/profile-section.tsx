@@ -6,6 +6,7 @@ import { useOperation } from '../../transport/use-operation.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { StateMark, type Tone } from '../../ui/state-mark.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 
 const TONE: Readonly<Record<InstanceAnswer['outcome'], Tone>> = { ok: 'ok', unsupported: 'unknown', failed: 'error' };
@@ -27,7 +28,7 @@ export function ProfileSection({ instance }: { readonly instance?: InstanceId })
       <SectionHead title={instance === undefined ? 'Profiler of all instances' : 'Profiler'}>
         <span className={classes.note}>writes traces on the engine's machine; slows it while it runs</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         <div className={classes.buttons}>
           <Button disabled={isRunning} loading={start.isRunning} onClick={() => run('start')}>
             {instance === undefined ? 'Start on all' : 'Start profile'}

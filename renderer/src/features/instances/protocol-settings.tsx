@@ -6,6 +6,7 @@ import { useOperation } from '../../transport/use-operation.ts';
 import { usePending, type Pending } from '../../transport/use-pending.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 
 /** Settings of the protocols; each takes effect at once, for requests that begin afterwards. */
@@ -26,7 +27,7 @@ export function ProtocolSettingsSection({ settings, connector }: { readonly sett
       <SectionHead title="Settings">
         <span className={classes.note}>for new requests</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         <Checkbox
           label="Hold back legs that would kill or hang an engine"
           description="Such a leg is answered with 502 and the reason. Off: it is sent, and the finding says so."

@@ -6,6 +6,7 @@ import type { SimulationView } from '#shared/state.ts';
 import { useOperation } from '../../transport/use-operation.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 
 const FAULT_WORDS: Readonly<Record<SimFault, string>> = {
@@ -21,6 +22,7 @@ const FAULT_WORDS: Readonly<Record<SimFault, string>> = {
   'event-gap': 'skip KV-event batches',
   restart: 'restart the engine (sequence starts at 0)',
   'drop-lease': 'drop leases of handed-over blocks',
+  'wrong-cached-tokens': 'call every prompt token cached in answers',
 };
 const AMOUNT_LABEL: Partial<Record<SimFault, string>> = { slow: 'times slower', 'event-gap': 'batches to skip' };
 
@@ -43,7 +45,7 @@ export function SimulatedFault({ instance, simulation }: { readonly instance: In
       <SectionHead title="Fault of the simulator">
         <span className={classes.note}>{current === undefined || current === 'none' ? 'none' : `▲ ${current}`}</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         <div className={classes.buttons}>
           <NativeSelect
             aria-label="Fault"

@@ -2,6 +2,7 @@ import type { ReactElement } from 'react';
 import type { StatusCell, StatusTable } from '#shared/protocol.ts';
 import { ABSENT, formatAgo, formatDateTime, formatDuration, formatInteger } from '../../ui/format.ts';
 import { ViewLink } from '../../ui/view-link.tsx';
+import records from '../../ui/record-table.module.css';
 import classes from './instances.module.css';
 
 const decimals = new Intl.NumberFormat('en-US', { maximumFractionDigits: 2 });
@@ -19,11 +20,11 @@ export function StatusTableView({ table, nowUnixMs }: { readonly table: StatusTa
         <p className={classes.note}>{table.total === 0 ? 'Empty.' : 'No row was sent.'}</p>
       ) : (
         <div className={classes.statusScroll} role="region" aria-label={`Rows of ${table.title}`} tabIndex={0}>
-          <table className={classes.table}>
+          <table className={records.table}>
             <thead>
               <tr>
                 {table.columns.map((column, index) => (
-                  <th key={column.title} scope="col" className={isNumeric(table, index) ? classes.right : undefined}>
+                  <th key={column.title} scope="col" className={isNumeric(table, index) ? records.right : undefined}>
                     {column.title}
                     {column.unit !== undefined && <span className={classes.unit}> {column.unit}</span>}
                   </th>
@@ -37,7 +38,7 @@ export function StatusTableView({ table, nowUnixMs }: { readonly table: StatusTa
                 <tr key={rowIndex}>
                   {row.map((cell, index) => (
                     // oxlint-disable-next-line react/no-array-index-key -- a cell is its column's
-                    <td key={index} className={isNumeric(table, index) ? classes.right : undefined}>
+                    <td key={index} className={isNumeric(table, index) ? records.right : undefined}>
                       <Cell cell={cell} nowUnixMs={nowUnixMs} />
                     </td>
                   ))}

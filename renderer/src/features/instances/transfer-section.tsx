@@ -3,6 +3,7 @@ import type { InstanceView } from '#shared/instance.ts';
 import { Facts } from '../../ui/facts.tsx';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
+import pane from '../../ui/detail-pane.module.css';
 import classes from './instances.module.css';
 
 const DP_SOURCE: Readonly<Record<InstanceView['dpSizeSource'], string>> = {
@@ -20,14 +21,14 @@ export function dpSizeWords({ dpSize, dpSizeSource }: Pick<InstanceView, 'dpSize
 
 /** What the engine says about its KV transfer. It does so in development mode only; nothing is guessed. */
 export function TransferSection({ instance }: { readonly instance: InstanceView }): ReactElement {
-  const { transfer, bootstrapPort } = instance;
+  const { transfer, bootstrapPort, kvBytesPerToken = transfer?.kvBytesPerToken } = instance;
   const extra = Object.entries(transfer?.extraConfig ?? {});
   return (
     <>
       <SectionHead title="KV transfer">
         <span className={classes.note}>{transfer === undefined ? 'the engine does not say' : 'as /server_info says'}</span>
       </SectionHead>
-      <div className={classes.block}>
+      <div className={pane.block}>
         {transfer === undefined && <Message tone="plain">Engines tell it at /server_info, which they have when started with VLLM_SERVER_DEV_MODE=1.</Message>}
         <Facts
           facts={[
@@ -37,6 +38,7 @@ export function TransferSection({ instance }: { readonly instance: InstanceView 
             ['tensor parallel', transfer?.tpSize],
             ['pipeline parallel', transfer?.ppSize],
             ['block size', transfer?.blockSize === undefined ? undefined : `${transfer.blockSize} tokens`],
+            ['KV bytes per token', kvBytesPerToken === undefined ? undefined : `${kvBytesPerToken} (${instance.kvBytesPerToken === undefined ? 'worked out from the model and cache configuration' : 'given when it was added'})`],
             ['load failure policy', transfer?.loadFailurePolicy],
             ['bootstrap port', bootstrapPort],
             ...extra.map(([name, value]) => [name, <code key={name} className={classes.mono}>{typeof value === 'string' ? value : JSON.stringify(value)}</code>] as const),

@@ -3,22 +3,24 @@ import type { ReactElement } from 'react';
 import type { KvRow } from '#shared/kv.ts';
 import { CopyText } from '../../ui/copy-text.tsx';
 import { Facts } from '../../ui/facts.tsx';
-import { formatDateTime, formatDuration, formatInteger } from '../../ui/format.ts';
+import { formatClockGap, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
-import { isNoteKind, KIND_SIGN } from './kv-words.ts';
+import { isNoteKind, KIND_SIGN, staleWords } from './kv-words.ts';
 import classes from './kv-events.module.css';
 
 export interface EventDetailProps {
   readonly row: KvRow;
   /** The engine no longer keeps it. */
   readonly isGone: boolean;
+  /** Of its stream; absent when the stream is gone. */
+  readonly currentEpoch: number | undefined;
   readonly onFilter: (filter: string) => void;
   readonly onBlock: () => void;
   readonly onResident: (hash: string) => void;
 }
 
 /** Everything recorded about one event. */
-export function EventDetail({ row, isGone, onFilter, onBlock, onResident }: EventDetailProps): ReactElement {
+export function EventDetail({ row, isGone, currentEpoch, onFilter, onBlock, onResident }: EventDetailProps): ReactElement {
   const [first] = row.hashes;
   const lagMs = row.engineTsUnixMs === undefined ? undefined : row.receivedAtUnixMs - row.engineTsUnixMs;
   return (
@@ -43,9 +45,9 @@ export function EventDetail({ row, isGone, onFilter, onBlock, onResident }: Even
           facts={[
             ['number', formatInteger(row.n)],
             ['sequence number', row.seq === undefined ? undefined : String(row.seq)],
-            ['epoch', String(row.epoch)],
+            ['epoch', staleWords(row.epoch, currentEpoch) ?? String(row.epoch)],
             ['engine time', row.engineTsUnixMs === undefined ? undefined : formatDateTime(row.engineTsUnixMs)],
-            ['received', `${formatDateTime(row.receivedAtUnixMs)}${lagMs === undefined ? '' : ` (${formatDuration(Math.abs(lagMs))} ${lagMs < 0 ? 'before' : 'after'} by two clocks)`}`],
+            ['received', `${formatDateTime(row.receivedAtUnixMs)}${lagMs === undefined ? '' : ` (${formatClockGap(Math.abs(lagMs))} ${lagMs < 0 ? 'before' : 'after'} by two clocks)`}`],
             ['medium', row.medium],
             ['cache group', row.groupIdx === undefined ? undefined : String(row.groupIdx)],
             ['cache spec', row.specKind],

@@ -8,6 +8,7 @@ import { formatBytes, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { hexDump, sequenceOf } from './hex-lines.ts';
 import { indentJson } from './indent-json.ts';
+import code from '../../ui/code-text.module.css';
 import classes from './frames.module.css';
 
 export function FramesTab({ n }: { readonly n: number }): ReactElement {
@@ -54,7 +55,7 @@ function Frame({ frame }: { readonly frame: RawFrames['frames'][number] }): Reac
         {frame.isCut && <span className={classes.warning}>▲ cut after {formatInteger(frame.hex.length / 2)}</span>}
         {frame.hex !== '' && <Button onClick={() => clipboard.copy(frame.hex)} aria-label={`copy hex of the ${frame.name} frame`}>{clipboard.copied ? 'copied' : 'copy hex'}</Button>}
       </div>
-      {frame.hex === '' ? <p className={classes.dim}>empty</p> : <pre className={classes.hex} tabIndex={0} aria-label={`${frame.name} frame: offset, hex, ASCII`}>{dump}</pre>}
+      {frame.hex === '' ? <p className={classes.dim}>empty</p> : <pre className={`${code.code} ${classes.hex ?? ''}`} tabIndex={0} aria-label={`${frame.name} frame: offset, hex, ASCII`}>{dump}</pre>}
     </section>
   );
 }
@@ -69,7 +70,7 @@ function Decoded({ text }: { readonly text: string | undefined }): ReactElement 
         <span className={classes.dim}>MessagePack as JSON, bytes as hex</span>
         {pretty !== undefined && <Button onClick={() => clipboard.copy(pretty)} aria-label="Copy the decoded payload">{clipboard.copied ? 'copied' : 'copy'}</Button>}
       </div>
-      {pretty === undefined ? <p className={classes.dim}>It could not be decoded.</p> : <pre className={classes.hex} tabIndex={0} aria-label="Decoded payload">{pretty}</pre>}
+      {pretty === undefined ? <p className={classes.dim}>It could not be decoded.</p> : <pre className={`${code.code} ${classes.hex ?? ''}`} tabIndex={0} aria-label="Decoded payload">{pretty}</pre>}
     </section>
   );
 }

@@ -1,21 +1,28 @@
 /** The columns of the KV events list. */
 import type { ReactElement } from 'react';
 import type { KvRow } from '#shared/kv.ts';
-import type { InstanceId } from '#shared/ids.ts';
+import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import type { Column, RowNote } from '../../table/column.ts';
 import { ABSENT, formatClock, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { shortHash, tokenPreview } from './hash-text.ts';
-import { isNoteKind, KIND_SIGN, noteWords } from './kv-words.ts';
+import { isNoteKind, KIND_SIGN, noteWords, staleWords } from './kv-words.ts';
 import classes from './kv-events.module.css';
 
 /** Tokens in the preview: what fits at 1920 px. */
 const PREVIEW_TOKENS = 16;
 
-/** Columns; `roleOf` gives the role of an instance, absent for one that left. */
-export function kvColumns(roleOf: (instance: InstanceId) => Role | undefined): readonly Column<KvRow>[] {
+/** What columns need to know beside the row. */
+export interface ColumnContext {
+  /** Absent for an instance that left. */
+  readonly roleOf: (instance: InstanceId) => Role | undefined;
+  /** The current epoch of a stream; absent for one that is gone. */
+  readonly epochOf: (stream: StreamId) => number | undefined;
+}
+
+export function kvColumns({ roleOf, epochOf }: ColumnContext): readonly Column<KvRow>[] {
   return [
     { id: 'time', header: 'engine time', width: 92, isMono: true, title: 'The publisher’s clock; for rows pdscope made, its own', cell: (row) => <Time row={row} /> },
     {
@@ -28,8 +35,11 @@ export function kvColumns(roleOf: (instance: InstanceId) => Role | undefined): r
     { id: 'rank', header: 'rank', width: 34, align: 'end', priority: 4, title: 'Data-parallel rank', cell: (row) => <span className={classes.dim}>{row.rank}</span> },
     { id: 'seq', header: 'seq', width: 64, align: 'end', isMono: true, title: 'Number of the batch in its stream', cell: (row) => <span className={classes.dim}>{row.seq ?? ABSENT}</span> },
     {
-      id: 'event', header: 'event', width: 84,
-      cell: (row) => <span className={row.kind === 'removed' ? classes.dim : undefined}>{KIND_SIGN[row.kind]} {row.kind}</span>,
+      id: 'event', header: 'event', width: 98,
+      cell: (row) => {
+        const stale = row.kind === 'stored' ? staleWords(row.epoch, epochOf(row.stream)) : undefined;
+        return <span className={row.kind === 'removed' || stale !== undefined ? classes.dim : undefined} title={stale}>{KIND_SIGN[row.kind]} {row.kind}{stale !== undefined && ', stale'}</span>;
+      },
     },
     { id: 'blocks', header: 'blocks', width: 46, align: 'end', title: 'Block hashes in the event', cell: (row) => (row.kind === 'cleared' ? <span className={classes.dim}>all</span> : <Num value={row.hashCount} format={formatInteger} />) },
     { id: 'hash', header: 'hash ← parent', width: 172, isMono: true, title: 'First block hash of the event and its parent, hex; full on hover and in the detail', cell: (row) => <Hashes row={row} /> },

@@ -1,17 +1,18 @@
 import { useLocalStorage } from '@mantine/hooks';
 import { useState, type ReactElement } from 'react';
+import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamView, ResidentCount } from '#shared/kv.ts';
-import type { Role } from '#shared/vocabulary.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { streamName, trustOfStreams } from '../../blocks/trust.ts';
 import { useEngineState } from '../../stores/engine-context.tsx';
+import { coverageWords, gapWords, replayHealth, streamContext, streamHealth } from '../../fleet/stream-words.ts';
 import { ROLE_COLOR } from '../../theme/palette.ts';
-import { ABSENT, formatBytes, formatCompact, formatCount, formatDuration, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
+import { ABSENT, formatClockGap, formatCompact, formatCount, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { Sparkline } from '../../ui/sparkline.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
-import { coverageWords, gapWords, replayHealth, streamHealth } from './kv-words.ts';
+import { OddMark } from './odd-mark.tsx';
 import { MOST_SAMPLES, NO_HISTORY, sampleRates } from './rate-history.ts';
 import classes from './kv-events.module.css';
 
@@ -24,7 +25,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
   const sampled = engine === undefined ? history : sampleRates(history, streams, engine.nowUnixMs);
   if (sampled !== history) setHistory(sampled);
   if (engine === undefined || streams.length === 0) return undefined;
-  const roles = new Map(engine.instances.map((instance) => [instance.id, instance.role]));
+  const instances = new Map(engine.instances.map((instance) => [instance.id, instance]));
   const sum = (value: (stream: KvStreamView) => number | undefined): number => streams.reduce((total, stream) => total + (value(stream) ?? 0), 0);
   const gaps = sum((stream) => stream.gaps);
   const lost = sum((stream) => stream.missedLost);
@@ -52,14 +53,14 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
               <th scope="col" data-align="end" title="Number of the last batch">last seq</th>
               <th scope="col" data-align="end" title="Lives of the engine: restarts + 1">epochs</th>
               <th scope="col" data-align="end" title="Receipt minus the publisher’s timestamp: two clocks, as good as their agreement">lag</th>
-              <th scope="col" data-align="end" title="Dropped by pdscope’s own bounded queue, and messages that could not be decoded">dropped / bad</th>
+              <th scope="col" data-align="end" title="Input that was not as it should be: unreadable, unknown, repeated or out of place; counted, never fatal">odd input</th>
               <th scope="col" title="How batches and hashes are encoded">encoding</th>
               <th scope="col">resident blocks</th>
             </tr>
           </thead>
           <tbody>
             {streams.map((stream) => (
-              <StreamLine key={stream.id} stream={stream} role={roles.get(stream.instance)} rates={sampled.byStream.get(stream.id) ?? []} onPick={onPick} />
+              <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={sampled.byStream.get(stream.id) ?? []} onPick={onPick} />
             ))}
           </tbody>
         </table>
@@ -70,13 +71,17 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
 
 interface StreamLineProps {
   readonly stream: KvStreamView;
-  readonly role: Role | undefined;
+  /** Absent when it left the fleet. */
+  readonly instance: InstanceView | undefined;
+  /** The engine’s clock. */
+  readonly nowUnixMs: number;
   readonly rates: readonly (number | undefined)[];
   readonly onPick: (stream: string) => void;
 }
 
-function StreamLine({ stream, role, rates, onPick }: StreamLineProps): ReactElement {
-  const health = streamHealth(stream);
+function StreamLine({ stream, instance, nowUnixMs, rates, onPick }: StreamLineProps): ReactElement {
+  const role = instance?.role;
+  const health = streamHealth(stream, streamContext(instance, nowUnixMs));
   const replay = replayHealth(stream.replay);
   const gap = gapWords(stream);
   const name = streamName(stream);
@@ -98,10 +103,8 @@ function StreamLine({ stream, role, rates, onPick }: StreamLineProps): ReactElem
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
       <td data-align="end" className={classes.mono}>{stream.lastSeq ?? ABSENT}</td>
       <td data-align="end" className={stream.epochs > 1 ? classes.warning : undefined}>{stream.epochs}</td>
-      <td data-align="end"><Num value={stream.lagMs} format={formatDuration} /></td>
-      <td data-align="end" className={stream.droppedMessages + stream.badMessages > 0 ? classes.warning : undefined} title={formatBytes(stream.bytes)}>
-        {formatInteger(stream.droppedMessages)} / {formatInteger(stream.badMessages)}
-      </td>
+      <td data-align="end"><Num value={stream.lagMs} format={formatClockGap} /></td>
+      <td data-align="end"><OddMark stream={stream} /></td>
       <td className={classes.dim}>{stream.encoding === undefined ? ABSENT : `${stream.encoding}, ${stream.hashForm ?? 'no hash yet'}`}</td>
       <td className={classes.dim}>{residentWords(stream.resident)}</td>
     </tr>

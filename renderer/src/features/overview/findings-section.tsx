@@ -1,6 +1,6 @@
 import type { ReactElement } from 'react';
-import type { Finding } from '#shared/findings.ts';
-import { inOrder, useFindings } from '../../findings/use-findings.ts';
+import { connectorWords, evidenceOf, groupFindings, instanceWords, nextStepsOf, type FindingGroup } from '../../findings/finding-groups.ts';
+import { useFindings } from '../../findings/use-findings.ts';
 import { formatAgo, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
@@ -9,17 +9,19 @@ import { ViewLink } from '../../ui/view-link.tsx';
 import classes from './overview.module.css';
 
 const MOST_SHOWN = 5;
+/** Instances named in a line; the rest is counted. */
+const MOST_NAMES = 4;
 
-/** The worst open findings, each in one line; the rest is one click away. */
+/** The worst open diagnoses, each in one line whatever the number of its places; the rest is one click away. */
 export function FindingsSection({ nowUnixMs }: { readonly nowUnixMs: number }): ReactElement {
   const { page, error } = useFindings(false);
-  const findings = inOrder(page?.findings ?? []);
-  const rest = findings.length - MOST_SHOWN;
+  const groups = groupFindings(page?.findings ?? []);
+  const rest = groups.length - MOST_SHOWN;
   return (
     <section aria-label="Open findings">
-      <SectionHead title={page === undefined ? 'Open findings' : `Open findings · ${formatInteger(findings.length)}`}>
+      <SectionHead title={page === undefined ? 'Open findings' : `Open findings · ${formatInteger(groups.length)}`}>
         {rest > 0 && <ViewLink to={{ view: 'findings', selection: '' }}>{`${formatInteger(rest)} more`}</ViewLink>}
-        {page !== undefined && findings.length === 0 && (
+        {page !== undefined && groups.length === 0 && (
           <span className={classes.chartNote}>
             none; <ViewLink to={{ view: 'findings' }}>what is watched</ViewLink>
           </span>
@@ -30,12 +32,12 @@ export function FindingsSection({ nowUnixMs }: { readonly nowUnixMs: number }): 
           <Message tone="warning">{error.message}</Message>
         </div>
       )}
-      {findings.length > 0 && (
+      {groups.length > 0 && (
         <div className={classes.tableScroll}>
           <table className={classes.findings} aria-label="Open findings">
             <tbody>
-              {findings.slice(0, MOST_SHOWN).map((finding) => (
-                <FindingLine key={finding.id} finding={finding} nowUnixMs={nowUnixMs} />
+              {groups.slice(0, MOST_SHOWN).map((group) => (
+                <FindingLine key={group.id} group={group} nowUnixMs={nowUnixMs} />
               ))}
             </tbody>
           </table>
@@ -45,19 +47,20 @@ export function FindingsSection({ nowUnixMs }: { readonly nowUnixMs: number }): 
   );
 }
 
-function FindingLine({ finding, nowUnixMs }: { readonly finding: Finding; readonly nowUnixMs: number }): ReactElement {
-  const about = [finding.instanceName, finding.connector, `${formatInteger(finding.count)}×`].filter((part) => part !== undefined);
-  const latest = finding.evidence[0]?.message ?? finding.nextStep;
+function FindingLine({ group, nowUnixMs }: { readonly group: FindingGroup; readonly nowUnixMs: number }): ReactElement {
+  const about = [instanceWords(group.places, MOST_NAMES), connectorWords(group.places), `${formatInteger(group.count)}×`].filter((part) => part !== '');
+  const [nextStep] = nextStepsOf(group);
+  const latest = evidenceOf(group)[0]?.message ?? nextStep;
   return (
     <tr>
-      <td><SeverityMark severity={finding.severity} /></td>
-      <th scope="row" title={finding.title}>
-        <b>{finding.title}</b> <span className={classes.findingAbout}>{about.join(' · ')}</span>
+      <td><SeverityMark severity={group.severity} /></td>
+      <th scope="row" title={`${group.title}: ${about.join(' · ')}`}>
+        <b>{group.title}</b> <span className={classes.findingAbout}>{about.join(' · ')}</span>
       </th>
       <td className={classes.findingMessage} title={latest}>{latest}</td>
-      <td className={classes.right} title={formatDateTime(finding.lastAtUnixMs)}>{formatAgo(Math.ceil(nowUnixMs / 1000) * 1000 - finding.lastAtUnixMs)}</td>
+      <td className={classes.right} title={formatDateTime(group.lastAtUnixMs)}>{formatAgo(Math.ceil(nowUnixMs / 1000) * 1000 - group.lastAtUnixMs)}</td>
       <td className={classes.right}>
-        <ViewLink to={{ view: 'findings', selection: finding.id }} title={finding.nextStep}>evidence</ViewLink>
+        <ViewLink to={{ view: 'findings', selection: group.id }} title={nextStep}>evidence</ViewLink>
       </td>
     </tr>
   );

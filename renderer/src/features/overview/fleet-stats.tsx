@@ -1,6 +1,8 @@
 import type { ReactElement } from 'react';
+import type { KvStreamView } from '#shared/kv.ts';
 import type { Quantiles } from '#shared/quantiles.ts';
 import type { EngineState } from '#shared/state.ts';
+import { trustOfStreams, trustPercent, trustTone } from '../../blocks/trust.ts';
 import { ABSENT, formatBytes, formatCompact, formatCount, formatInteger, formatMs, formatPercent, formatRate } from '../../ui/format.ts';
 import { describeQuantiles } from '../../ui/quantile-pair.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
@@ -8,9 +10,6 @@ import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 /** The strip of fleet totals. Everything that nobody observed is a dash. */
 export function FleetStats({ engine }: { readonly engine: EngineState }): ReactElement {
   const { totals, latency, streams } = engine;
-  const live = streams.filter((stream) => stream.state === 'live').length;
-  const unwell = streams.filter((stream) => stream.state === 'lost' || stream.state === 'failed').length;
-  const gaps = streams.reduce((sum, stream) => sum + stream.gaps - (stream.gapsFilled ?? 0), 0);
   return (
     <StatStrip label="Fleet totals">
       <StatTile
@@ -36,13 +35,7 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
         rest={streams.length === 0 ? 'no streams' : formatBytes(streams.reduce((sum, stream) => sum + stream.bytes, 0))}
         title="Events received from all streams; bytes since pdscope started"
       />
-      <StatTile
-        label="streams live"
-        value={streams.length === 0 ? undefined : `${live}/${streams.length}`}
-        rest={unwell > 0 ? `✕ ${unwell} lost` : gaps > 0 ? `▲ ${formatCount(gaps, 'gap')}` : undefined}
-        tone={unwell > 0 ? 'error' : 'plain'}
-        title="KV-event streams that delivered batches, of all configured. The others are silent, connecting, lost or failed."
-      />
+      <ConfidenceTile streams={streams} />
     </StatStrip>
   );
 }
@@ -50,6 +43,28 @@ export function FleetStats({ engine }: { readonly engine: EngineState }): ReactE
 function LatencyTile({ label, quantiles, tail }: { readonly label: string; readonly quantiles: Quantiles | undefined; readonly tail: 'p95' | 'p99' }): ReactElement {
   if (quantiles === undefined || quantiles.n === 0) return <StatTile label={label} value={undefined} title="no samples in the last 5 min" />;
   return <StatTile label={label} value={formatMs(quantiles.p50)} rest={`/ ${formatMs(quantiles[tail])} ms`} title={describeQuantiles(quantiles)} />;
+}
+
+/** How far cache numbers of the fleet can be trusted, and what the streams they rest on are doing. */
+function ConfidenceTile({ streams }: { readonly streams: readonly KvStreamView[] }): ReactElement {
+  const trust = trustOfStreams(streams);
+  const live = streams.filter((stream) => stream.state === 'live').length;
+  const unwell = streams.filter((stream) => stream.state === 'lost' || stream.state === 'failed').length;
+  const gaps = streams.reduce((sum, stream) => sum + stream.gaps - (stream.gapsFilled ?? 0), 0);
+  const note = unwell > 0 ? `✕ ${unwell} lost` : gaps > 0 ? `▲ ${formatCount(gaps, 'gap')}` : `${live}/${streams.length} live`;
+  return (
+    <StatTile
+      label="KV event confidence"
+      value={trust === undefined ? undefined : String(trustPercent(trust.value))}
+      rest={streams.length === 0 ? 'no streams' : `${trust === undefined ? '' : '% · '}${note}`}
+      tone={unwell > 0 ? 'error' : trust === undefined ? 'plain' : trustTone(trust.value)}
+      title={[
+        `How far numbers that rest on KV events can be trusted; ${live} of ${streams.length} streams delivered batches.`,
+        ...(trust?.rule === undefined ? [] : [`Confidence is ${trust.rule}.`]),
+        ...(trust?.reasons ?? []),
+      ].join('\n')}
+    />
+  );
 }
 
 function CachedTile({ engine }: { readonly engine: EngineState }): ReactElement {
@@ -62,7 +77,7 @@ function CachedTile({ engine }: { readonly engine: EngineState }): ReactElement 
       rest={isKnown ? '%' : undefined}
       title={
         isKnown
-          ? `${formatInteger(cachedTokens5m)} of ${formatInteger(promptTokens5m)} prompt tokens, last 5 min, as the prefill legs reported them`
+          ? `${formatInteger(cachedTokens5m)} of ${formatInteger(promptTokens5m)} prompt tokens, last 5 min, as the prefill legs’ answers told them: it does not rest on KV events`
           : `${ABSENT} no prefill leg reported cached tokens in the last 5 min`
       }
     />

@@ -7,6 +7,7 @@ import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { evenly } from '../../ui/chart-rows.ts';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { InstanceRow } from './instance-row.tsx';
+import records from '../../ui/record-table.module.css';
 import classes from './overview.module.css';
 
 /** What the small line of a row shows, by role. */
@@ -41,19 +42,19 @@ export function InstanceTable({ engine, windowMin }: { readonly engine: EngineSt
     <section aria-label="Instances">
       <SectionHead title="Instances" />
       <div className={classes.tableScroll} data-tall={engine.instances.length > TALL_ABOVE}>
-        <table className={classes.table}>
+        <table className={records.table}>
           <thead>
             <tr>
               <th scope="col">instance</th>
               <th scope="col">state</th>
-              <th scope="col" className={classes.right}>in flight</th>
-              <th scope="col" className={classes.right} title="Prefill leg: request sent to response complete">prefill p50/p95 ms</th>
-              <th scope="col" className={classes.right} title="Request received to first chunk of the decode leg">TTFT p50/p95 ms</th>
-              <th scope="col" className={classes.right} title="Gaps between output chunks">ITL p50/p99 ms</th>
+              <th scope="col" className={records.right}>in flight</th>
+              <th scope="col" className={records.right} title="Prefill leg: request sent to response complete">prefill p50/p95 ms</th>
+              <th scope="col" className={records.right} title="Request received to first chunk of the decode leg">TTFT p50/p95 ms</th>
+              <th scope="col" className={records.right} title="Gaps between output chunks">ITL p50/p99 ms</th>
               <th scope="col">{windowMin} min</th>
-              <th scope="col" className={classes.right} title="Decode: streamed output events; prefill: prompt tokens as reported; last 10 s">tokens/s</th>
+              <th scope="col" className={records.right} title="Decode: streamed output events; prefill: prompt tokens as reported; last 10 s">tokens/s</th>
               <th scope="col" title="vllm:kv_cache_usage_perc of the last scrape">KV used</th>
-              <th scope="col" className={classes.right} title="Prefix cache hit rate between the last two scrapes, token-weighted">hit %</th>
+              <th scope="col" className={records.right} title="Prefix cache hit rate between the last two scrapes, token-weighted: the engine’s own counters, so it does not rest on KV events">hit %</th>
               <th scope="col">stream</th>
               <th scope="col">
                 <VisuallyHidden>actions</VisuallyHidden>

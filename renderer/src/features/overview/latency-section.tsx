@@ -35,7 +35,7 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
   const roleText = useEngineSelector((engine) => engine?.instances.map((instance) => `${instance.id} ${instance.role}`).join('\n') ?? '');
   const windowS = windowMin * 60;
   const stepS = windowMin === 5 ? 2 : 5;
-  const { value, error } = usePolledQuery('series.query', { metrics: [metric.value, 'inFlight'], windowS, stepS }, 1000);
+  const { value, error } = usePolledQuery('series.query', { metrics: [metric.value, 'inFlight'], windowS, stepS }, stepS * 1000);
 
   const view = useMemo(() => {
     if (value === undefined) return undefined;

@@ -3,19 +3,10 @@
  * phase scale belong to the page.
  */
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
-import { compileFilter } from '#shared/filter/compile.ts';
 import { REQUEST_FILTER_FIELDS } from '#shared/filter/request-fields.ts';
 import type { RequestRow } from '#shared/request.ts';
-import { FilterBar, type FilterBarHandle } from '../../filter/filter-bar.tsx';
-import { SplitView } from '../../shell/split-view.tsx';
-import { ViewHeader } from '../../shell/view-header.tsx';
 import { useRows } from '../../stores/use-rows.ts';
-import { ClearButton } from '../../table/clear-button.tsx';
-import { CountersLine } from '../../table/counters-line.tsx';
-import { DataTable, type DataTableHandle } from '../../table/data-table.tsx';
-import { EmptyRows } from '../../table/empty-rows.tsx';
-import { PauseButton } from '../../table/pause-button.tsx';
-import { useTableCommands } from '../../table/table-commands.ts';
+import { LiveList } from '../../table/live-list.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { RequestDetailPane } from './detail/request-detail-pane.tsx';
 import { ExportMenu } from './export-menu.tsx';
@@ -41,8 +32,6 @@ export function RequestsView(): ReactElement {
   const { rows } = view;
   const pinState = usePins();
   const { pins, refresh, remember } = pinState;
-  const table = useRef<DataTableHandle>(null);
-  const filterBar = useRef<FilterBarHandle>(null);
   const detailRef = useRef<HTMLElement>(null);
 
   const selectedRow = useMemo(() => (url.selection === '' ? undefined : rows.findLast((row) => row.id === url.selection)), [rows, url.selection]);
@@ -57,10 +46,6 @@ export function RequestsView(): ReactElement {
   }, [remember, loaded.detail]);
 
   const columns = useRequestColumns(rows);
-  const isHighlighted = useMemo(() => {
-    const compiled = compileFilter(url.highlight, REQUEST_FILTER_FIELDS);
-    return compiled.ok && url.highlight !== '' ? compiled.matches : undefined;
-  }, [url.highlight]);
   const pinnedRows = useMemo(() => pins.map((pin) => pin.row).toReversed(), [pins]);
 
   const select = useCallback((selection: string) => setUrl({ selection }), [setUrl]);
@@ -69,37 +54,8 @@ export function RequestsView(): ReactElement {
     const row = selectedRow ?? detail?.row ?? selectedPin?.row;
     if (row !== undefined) pinState.toggle(row, detail);
   };
-  useTableCommands('Requests', {
-    move: (how) => {
-      table.current?.move(how);
-      table.current?.focus();
-    },
-    focusFilter: () => filterBar.current?.focus(),
-    focusList: () => table.current?.focus(),
-    focusDetail,
-    escape: () => select(''),
-  });
-  useRequestCommands({ togglePause: () => setPaused((before) => !before), togglePin, followNewest: () => table.current?.resume() });
+  useRequestCommands({ togglePin });
 
-  const list = (
-    <DataTable
-      ref={table}
-      label="Requests, newest first"
-      rows={rows}
-      columns={columns}
-      getId={getId}
-      getOrder={getOrder}
-      selectedId={url.selection}
-      onSelect={select}
-      onOpen={focusDetail}
-      {...(isHighlighted !== undefined && { isHighlighted })}
-      pinned={pinnedRows}
-      resetKey={url.filter}
-      empty={
-        <EmptyRows view={view} filter={url.filter} noun="request" nothing={<NoRequests />} onClearFilter={() => setUrl({ filter: '' })} onResume={() => setPaused(false)} />
-      }
-    />
-  );
   const pane =
     url.selection === '' ? (
       <RequestsSummary rows={rows} />
@@ -120,35 +76,30 @@ export function RequestsView(): ReactElement {
     );
 
   return (
-    <>
-      <ViewHeader
-        title="Requests"
-        actions={
-          <>
-            <ExportMenu rows={rows} />
-            <ClearButton operation="requests.clear" />
-            <PauseButton isPaused={isPaused} paused={view.paused} onToggle={() => setPaused((before) => !before)} />
-          </>
-        }
-      >
-        <FilterBar
-          ref={filterBar}
-          id="requests"
-          fields={REQUEST_FILTER_FIELDS}
-          rows={rows}
-          filter={url.filter}
-          onFilter={(filter) => setUrl({ filter })}
-          highlight={url.highlight}
-          onHighlight={(highlight) => setUrl({ highlight })}
-          builtIn={READY_MADE}
-          placeholder="status:5xx ttft>500 instance:D1 …   ( / )"
-          everything="all requests, newest first"
-          onDone={() => table.current?.focus()}
-          aside={<CountersLine shown={rows.length} counters={view.counters} omitted={view.omitted} skippedSnapshots={view.skippedSnapshots} resyncs={view.resyncs} />}
-        />
-      </ViewHeader>
-      <SplitView id="requests" list={list} detail={pane} listPercent={52} />
-    </>
+    <LiveList
+      id="requests"
+      title="Requests"
+      noun="request"
+      label="Requests, newest first"
+      view={view}
+      columns={columns}
+      getId={getId}
+      getOrder={getOrder}
+      pinned={pinnedRows}
+      isPaused={isPaused}
+      onPause={setPaused}
+      onSelect={select}
+      fields={REQUEST_FILTER_FIELDS}
+      builtIn={READY_MADE}
+      placeholder="status:5xx ttft>500 instance:D1 …   ( / )"
+      everything="all requests, newest first"
+      clear="requests.clear"
+      actions={<ExportMenu rows={rows} />}
+      nothing={<NoRequests />}
+      detail={pane}
+      focusDetail={focusDetail}
+      listPercent={52}
+    />
   );
 }
 

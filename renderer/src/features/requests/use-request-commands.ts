@@ -3,26 +3,28 @@ import { useCommands, type Command } from '../../shell/commands.ts';
 import { isOverlayOpen } from '../../table/table-commands.ts';
 
 export interface RequestActions {
-  readonly togglePause: () => void;
   readonly togglePin: () => void;
-  readonly followNewest: () => void;
 }
 
-/** The view's own commands and keys. */
+/** The view's own key, beside those of every live list. */
 export function useRequestCommands(actions: RequestActions): void {
   const latest = useRef(actions);
   useEffect(() => {
     latest.current = actions;
   });
-  const commands = useMemo((): readonly Command[] => {
-    const run = (name: keyof RequestActions) => () => {
-      if (!isOverlayOpen()) latest.current[name]();
-    };
-    return [
-      { id: 'requests.pause', title: 'Pause or resume the list', group: 'Requests', hotkey: 'p', run: run('togglePause') },
-      { id: 'requests.pin', title: 'Pin or unpin the selected request', group: 'Requests', hotkey: 'm', run: run('togglePin') },
-      { id: 'requests.follow', title: 'Follow the newest requests', group: 'Requests', hotkey: 'f', run: run('followNewest') },
-    ];
-  }, []);
+  const commands = useMemo(
+    (): readonly Command[] => [
+      {
+        id: 'requests.pin',
+        title: 'Pin or unpin the selected request',
+        group: 'Requests',
+        hotkey: 'm',
+        run: () => {
+          if (!isOverlayOpen()) latest.current.togglePin();
+        },
+      },
+    ],
+    [],
+  );
   useCommands(commands);
 }

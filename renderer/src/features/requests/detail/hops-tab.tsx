@@ -16,6 +16,7 @@ import { chosenSummary, legsSummary, runsOf, type Run } from './leg-groups.ts';
 import { legWords } from './leg-words.ts';
 import { VerdictList } from './verdict-list.tsx';
 import { placeVerdicts, type PlacedVerdicts } from './verdicts.ts';
+import code from '../../../ui/code-text.module.css';
 import classes from './detail.module.css';
 
 const NONE: readonly Verdict[] = [];
@@ -159,7 +160,7 @@ function JsonBlock({ title, value }: { readonly title: string; readonly value: u
   return (
     <details className={classes.fold} open>
       <summary>{title}</summary>
-      <pre className={classes.code} tabIndex={0} aria-label={title}>{JSON.stringify(value, undefined, 2)}</pre>
+      <pre className={`${code.code} ${classes.body ?? ''}`} tabIndex={0} aria-label={title}>{JSON.stringify(value, undefined, 2)}</pre>
     </details>
   );
 }
@@ -171,7 +172,7 @@ function BodyText({ title, body }: { readonly title: string; readonly body: Capt
       <summary>
         {title} ({formatBytes(body.bytes)}{body.isCut ? `, ✂ cut to the first ${formatBytes(body.text.length)}` : ''})
       </summary>
-      <pre className={classes.code} tabIndex={0} aria-label={title}>{prettyJson(body.text)}{body.isCut ? '\n✂ cut here' : ''}</pre>
+      <pre className={`${code.code} ${classes.body ?? ''}`} tabIndex={0} aria-label={title}>{prettyJson(body.text)}{body.isCut ? '\n✂ cut here' : ''}</pre>
     </details>
   );
 }

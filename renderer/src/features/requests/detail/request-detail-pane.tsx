@@ -3,6 +3,7 @@ import { Button, Tabs } from '@mantine/core';
 import { useMemo, type ReactElement, type Ref } from 'react';
 import type { PdscopeError } from '#shared/errors.ts';
 import type { RequestDetail, RequestRow } from '#shared/request.ts';
+import { useTabCommands } from '../../../table/use-tab-commands.ts';
 import { PHASE_LABEL } from '../../../theme/palette.ts';
 import { CopyText } from '../../../ui/copy-text.tsx';
 import { formatInteger, formatMs } from '../../../ui/format.ts';
@@ -45,16 +46,17 @@ export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
   const tabs = TABS.filter((tab) => tab !== 'compare' || comparedTo?.detail !== undefined);
   const worst = detail === undefined ? undefined : worstOf(detail.verdicts);
   const tab = tabs.find((candidate) => candidate === props.tab) ?? 'waterfall';
+  useTabCommands('Requests', { tabs, current: tab, onTab });
   return (
     <section ref={ref} className={classes.pane} aria-label="Request detail" tabIndex={-1}>
-      <Tabs value={tab} onChange={(next) => onTab(next ?? '')} keepMounted={false} className={classes.tabs ?? ''} variant="pills">
+      <Tabs value={tab} onChange={(next) => onTab(next ?? '')} keepMounted={false}>
         <div className={classes.titleLine}>
           <h2 className={classes.title}>
             <CopyText text={detail?.row.requestId ?? id} label="request id" />
           </h2>
-          <Tabs.List className={classes.tabList ?? ''}>
+          <Tabs.List>
             {tabs.map((one) => (
-              <Tabs.Tab key={one} value={one} className={classes.tab ?? ''}>
+              <Tabs.Tab key={one} value={one}>
                 {TAB_LABEL[one]}
                 {one === 'hops' && worst !== undefined && <span className={classes.tabMark} data-severity={worst} title="Findings at its hops"> {SEVERITY_SHAPE[worst]} {detail?.verdicts.length}</span>}
               </Tabs.Tab>
@@ -80,7 +82,7 @@ export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
           error === undefined && <p className={classes.loading}>Asking the engine for this request …</p>
         ) : (
           tabs.map((one) => (
-            <Tabs.Panel key={one} value={one} className={classes.panel ?? ''} tabIndex={0}>
+            <Tabs.Panel key={one} value={one} tabIndex={0}>
               <TabContent tab={one} detail={detail} pinned={comparedTo?.detail} />
             </Tabs.Panel>
           ))
@@ -124,11 +126,10 @@ function SlowestPhase({ row, rows }: { readonly row: RequestRow; readonly rows: 
   const name = PHASE_LABEL[slow.phase];
   if (slow.typicalMs === undefined || slow.typicalMs <= 0) return <span className={classes.dim}>slowest phase: {name}, {formatMs(slow.ms)} ms</span>;
   const factor = slow.ms / slow.typicalMs;
-  const words = `slowest phase: ${name}, ${factor.toFixed(factor < 10 ? 1 : 0)}× this pair's p50`;
+  const times = `${factor.toFixed(factor < 10 ? 1 : 0)}× this pair's p50`;
   return (
-    <span className={factor >= NOTEWORTHY ? classes.noteworthy : classes.dim} title={`${formatMs(slow.ms)} ms; p50 ${formatMs(slow.typicalMs)} ms of ${formatInteger(slow.n)} listed requests of the same route`}>
-      {factor >= NOTEWORTHY ? '▲ ' : ''}
-      {words}
+    <span className={factor >= NOTEWORTHY ? classes.noteworthy : classes.dim} title={`slowest phase: ${name}, ${formatMs(slow.ms)} ms, ${times}; p50 ${formatMs(slow.typicalMs)} ms of ${formatInteger(slow.n)} listed requests of the same route`}>
+      {factor >= NOTEWORTHY ? `▲ slowest: ${name}, ${times}` : `slowest phase: ${name}, ${formatMs(slow.ms)} ms`}
     </span>
   );
 }

@@ -65,7 +65,7 @@ function DecisionTable({ decision }: { readonly decision: RoutingDecision }): Re
       </caption>
       <thead>
         <tr>
-          <th scope="col">instance</th><th scope="col" title="Lower is better; absent when the policy does not score">score</th>
+          <th scope="col">instance</th><th scope="col" className={classes.numeric} title="Lower is better; absent when the policy does not score">score</th>
           {isByPrefix && <><th scope="col" className={classes.numeric} title="Tokens of the prompt, from its first on, that the instance held by its KV events">matched</th><th scope="col" className={classes.numeric}>blocks</th><th scope="col" className={classes.numeric}>of prompt</th><th scope="col" className={classes.numeric} title="How far its KV events could be trusted then">confidence</th></>}
           <th scope="col">reason</th>
         </tr>
@@ -74,7 +74,7 @@ function DecisionTable({ decision }: { readonly decision: RoutingDecision }): Re
         {decision.candidates.map((candidate) => (
           <tr key={candidate.instance} data-chosen={candidate.instance === decision.chosen || undefined}>
             <th scope="row">{candidate.instance === decision.chosen ? `▸ ${chosenName(decision)}` : candidate.name}</th>
-            <td>{candidate.score === undefined ? ABSENT : candidate.score.toLocaleString('en-US', { maximumFractionDigits: 2 })}</td>
+            <td className={classes.numeric}>{candidate.score === undefined ? ABSENT : candidate.score.toLocaleString('en-US', { maximumFractionDigits: 2 })}</td>
             {isByPrefix && <MatchCells candidate={candidate} promptTokens={promptTokens} />}
             <td>{candidate.reason}</td>
           </tr>

@@ -2,6 +2,7 @@ import type { ReactElement } from 'react';
 import type { MissRange } from '#shared/cache.ts';
 import { formatInteger } from '../../../../ui/format.ts';
 import { markDivergence, type MarkedSide } from './token-diff.ts';
+import code from '../../../../ui/code-text.module.css';
 import classes from './why.module.css';
 
 /** What was asked beside what is held, with the token that differs marked by colour, line and brackets. */
@@ -21,7 +22,7 @@ function Side({ title, side }: { readonly title: string; readonly side: MarkedSi
   return (
     <figure className={classes.side}>
       <figcaption>{title}</figcaption>
-      <pre tabIndex={0} aria-label={title}>
+      <pre className={`${code.code} ${classes.sideText ?? ''}`} tabIndex={0} aria-label={title}>
         {side.alike}
         {side.alike !== '' && gap}
         {side.differs === '' ? <mark className={classes.differs}>(ends here)</mark> : <mark className={classes.differs}>{side.differs}</mark>}

@@ -50,7 +50,7 @@ export function WhyTab({ id, isRunning }: WhyTabProps): ReactElement {
 
 function Report({ report, again }: { readonly report: MissReport; readonly again: ReactElement }): ReactElement {
   const toTrust = useTrustOf();
-  const { promptTokens, ranges, reportedCachedTokens, instanceName, atUnixMs, blockSize, tokensFrom } = report;
+  const { promptTokens, ranges, reportedCachedTokens, instanceName, atUnixMs, blockSize, tokensFrom, tokensNote } = report;
   const expected = hitTokens(ranges);
   const whole = promptTokens ?? ranges.reduce((sum, { tokens }) => sum + tokens, 0);
   return (
@@ -63,7 +63,7 @@ function Report({ report, again }: { readonly report: MissReport; readonly again
           {reportedCachedTokens === undefined ? 'the engine did not say what it found' : `${reportedCachedTokens === expected ? '' : '▲ '}the engine found ${formatInteger(reportedCachedTokens)}`}
         </span>
         <span className={classes.dim}>
-          {blockSize !== undefined && `blocks of ${formatInteger(blockSize)} tokens`}{tokensFrom !== undefined && `, ${TOKENS_FROM[tokensFrom]}`}
+          {blockSize !== undefined && `blocks of ${formatInteger(blockSize)} tokens`}{tokensFrom !== undefined && `, ${TOKENS_FROM[tokensFrom]}`}{tokensNote !== undefined && `: ${tokensNote}`}
         </span>
         {again}
       </div>
