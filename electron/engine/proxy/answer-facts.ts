@@ -33,7 +33,7 @@ export function factsOfBody(lastBytes: Buffer): LegFacts {
   return collect({
     usage: usageOf(parse(lastValueOf(lastBytes, USAGE))),
     metrics: asJsonObject(parse(lastValueOf(lastBytes, METRICS))),
-    finishReason: typeof finishReason === 'string' ? finishReason : undefined,
+    finishReason: typeof finishReason === 'string' ? finishReason : messagesStopReason(parse(lastValueOf(lastBytes, STOP_REASON))),
     params: lastValueOf(lastBytes, PARAMS),
   });
 }
@@ -41,6 +41,9 @@ export function factsOfBody(lastBytes: Buffer): LegFacts {
 const USAGE = jsonKey('usage');
 const METRICS = jsonKey('metrics');
 const FINISH_REASON = jsonKey('finish_reason');
+const STOP_REASON = jsonKey('stop_reason');
+/** Of /v1/messages, in place of a finish reason; elsewhere `stop_reason` is the stop string that was met. */
+const MESSAGES_STOP_REASONS: ReadonlySet<unknown> = new Set(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use']);
 const PARAMS = jsonKey(KV_TRANSFER_PARAMS);
 
 interface Found {
@@ -88,7 +91,7 @@ export function factsOfStream(lastBytes: Buffer): StreamFacts {
     if (event === undefined) continue;
     usage ??= usageOf(event['usage'] ?? asJsonObject(event['response'])?.['usage']);
     metrics ??= asJsonObject(event['metrics']);
-    finishReason ??= finishReasonOf(event['choices']);
+    finishReason ??= finishReasonOf(event['choices']) ?? messagesStopReason(asJsonObject(event['delta'])?.['stop_reason']);
     error ??= event['error'] ?? undefined;
     if (++read === EVENTS_READ || (usage !== undefined && finishReason !== undefined)) break;
   }
@@ -118,19 +121,28 @@ function* payloadsFromEnd(text: string): Generator<string> {
   }
 }
 
-/** `input_tokens` and so on: /v1/responses and /v1/messages (vllm/entrypoints/openai/responses/protocol.py, vllm/entrypoints/anthropic/protocol.py). */
+/**
+ * `input_tokens` and so on: /v1/responses and /v1/messages (vllm/entrypoints/openai/responses/protocol.py, vllm/entrypoints/anthropic/protocol.py).
+ * Anthropic's `input_tokens` are those neither read from a cache nor written to one, where the others are told (vLLM pull
+ * request 40912, mid-2026); without them they are all of the prompt.
+ */
 function usageOf(value: unknown): LegUsage | undefined {
   const usage = asJsonObject(value);
   if (usage === undefined) return undefined;
   const found: { -readonly [K in keyof LegUsage]: LegUsage[K] } = {};
+  const cacheRead = asCount(usage['cache_read_input_tokens']);
   const promptTokens = asCount(usage['prompt_tokens'] ?? usage['input_tokens']);
-  if (promptTokens !== undefined) found.promptTokens = promptTokens;
+  if (promptTokens !== undefined) found.promptTokens = promptTokens + (cacheRead ?? 0) + (asCount(usage['cache_creation_input_tokens']) ?? 0);
   const completionTokens = asCount(usage['completion_tokens'] ?? usage['output_tokens']);
   if (completionTokens !== undefined) found.completionTokens = completionTokens;
   const details = asJsonObject(usage['prompt_tokens_details']) ?? asJsonObject(usage['input_tokens_details']);
-  const cachedTokens = asCount(details?.['cached_tokens']);
+  const cachedTokens = asCount(details?.['cached_tokens']) ?? cacheRead;
   if (cachedTokens !== undefined) found.cachedTokens = cachedTokens;
   return found;
+}
+
+function messagesStopReason(value: unknown): string | undefined {
+  return typeof value === 'string' && MESSAGES_STOP_REASONS.has(value) ? value : undefined;
 }
 
 function finishReasonOf(choices: unknown): string | undefined {

@@ -1,5 +1,7 @@
 /** Errors in vLLM's shapes (protocol facts: vllm/entrypoints/serve/exception_handling). */
 
+const VALIDATION_TYPE = 'Bad Request';
+
 /** A refusal that the client sees. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -17,6 +19,11 @@ export class ApiError extends Error {
   toBody(): object {
     return { error: { message: this.message, type: this.type, param: this.param ?? null, code: this.status } };
   }
+
+  /** Of the Messages API (vllm/entrypoints/anthropic/api_router.py); what pydantic refuses looks the same on all routes. */
+  toMessagesBody(): object {
+    return this.type === VALIDATION_TYPE ? this.toBody() : { type: 'error', error: { type: this.type, message: this.message } };
+  }
 }
 
 export function badRequest(message: string, param?: string): ApiError {
@@ -28,7 +35,7 @@ export function validationError(kind: string, path: readonly string[], message: 
   const location = ['body', ...path].map((part) => `'${part}'`).join(', ');
   const tuple = path.length === 0 ? `(${location},)` : `(${location})`;
   const text = `1 validation error:\n  {'type': '${kind}', 'loc': ${tuple}, 'msg': '${message}'}`;
-  return new ApiError(400, 'Bad Request', text, ['body', ...path].join('.'));
+  return new ApiError(400, VALIDATION_TYPE, text, ['body', ...path].join('.'));
 }
 
 export function internalError(message = 'Internal server error'): ApiError {

@@ -1,6 +1,7 @@
 /** One HTTP exchange: request with its body, and the ways to answer, through which the wire faults act. */
 import type http from 'node:http';
 import type { ApiError } from './api-error.ts';
+import { MESSAGES_PATH } from './sim-api.ts';
 import type { SimFaults } from './sim-faults.ts';
 
 export interface ExchangeInput {
@@ -68,7 +69,7 @@ export class Exchange {
   }
 
   error(error: ApiError): void {
-    this.json(error.toBody(), error.status);
+    this.json(this.path.startsWith(MESSAGES_PATH) ? error.toMessagesBody() : error.toBody(), error.status);
   }
 
   /** An inference answer, whole: `reset-mid-stream` cuts it after the headers. */

@@ -8,6 +8,8 @@ import type { GenerationRequest } from './generation-request.ts';
 import { Generation, type GenerationWriter } from './generation.ts';
 import { randomId, readJsonBody } from './json-body.ts';
 import { createJsonWriter, type JsonWriterInput } from './json-writer.ts';
+import { parseMessagesRequest } from './messages-parsing.ts';
+import { createMessagesJsonWriter, createMessagesSseWriter } from './messages-writer.ts';
 import { parseGeneration } from './request-parsing.ts';
 import { parseResponsesRequest } from './responses-parsing.ts';
 import { createResponsesJsonWriter, createResponsesSseWriter } from './responses-writer.ts';
@@ -36,8 +38,12 @@ function releaseRemote(body: unknown, id: string, context: SimContext): void {
 }
 
 function parseBody(body: unknown, api: SimApi, context: SimContext): GenerationRequest {
-  if (api === 'generate') return parseTokenRequest(body, context.options);
-  if (api === 'responses') return parseResponsesRequest(body, context.options);
+  switch (api) {
+    case 'generate': return parseTokenRequest(body, context.options);
+    case 'responses': return parseResponsesRequest(body, context.options);
+    case 'messages': return parseMessagesRequest(body, context.options);
+    case 'chat': case 'completions': break;
+  }
   return parseGeneration(body, api, context.options);
 }
 
@@ -53,13 +59,23 @@ function parse(exchange: Exchange, api: SimApi, context: SimContext): { request:
 }
 
 function createStreamWriter(api: SimApi, input: SseWriterInput): GenerationWriter {
-  if (api === 'generate') return createTokenSseWriter(input);
-  return api === 'responses' ? createResponsesSseWriter(input) : createSseWriter(input);
+  switch (api) {
+    case 'generate': return createTokenSseWriter(input);
+    case 'responses': return createResponsesSseWriter(input);
+    case 'messages': return createMessagesSseWriter(input);
+    case 'chat': case 'completions': break;
+  }
+  return createSseWriter(input);
 }
 
 function createBodyWriter(api: SimApi, input: JsonWriterInput): GenerationWriter {
-  if (api === 'generate') return createTokenJsonWriter(input);
-  return api === 'responses' ? createResponsesJsonWriter(input) : createJsonWriter(input);
+  switch (api) {
+    case 'generate': return createTokenJsonWriter(input);
+    case 'responses': return createResponsesJsonWriter(input);
+    case 'messages': return createMessagesJsonWriter(input);
+    case 'chat': case 'completions': break;
+  }
+  return createJsonWriter(input);
 }
 
 /** Responses are named by the server; elsewhere the header, then the body, names the request (serve/engine/serving.py). */

@@ -153,7 +153,7 @@ export class Generation {
       tools: request.tools,
       toolChoice: request.toolChoice,
     });
-    const splitsReasoning = plan.isThinking && request.api === 'chat';
+    const splitsReasoning = plan.isThinking && (request.api === 'chat' || request.api === 'messages');
     const choice: Choice = {
       index,
       plan,

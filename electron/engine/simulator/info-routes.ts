@@ -4,9 +4,11 @@ import { isRecord, renderChat } from './chat-template.ts';
 import { derenderChat, derenderCompletion } from './derender-routes.ts';
 import type { Exchange } from './exchange.ts';
 import { readJsonBody } from './json-body.ts';
+import { countTokens } from './messages-parsing.ts';
 import { render } from './render-routes.ts';
 import { isThinkingAsked } from './request-parsing.ts';
 import { responseNotFound } from './responses-parsing.ts';
+import { MESSAGES_PATH } from './sim-api.ts';
 import type { SimContext } from './sim-context.ts';
 import { HF_CONFIG } from './sim-model.ts';
 import { kvTransferConfig, transferEnv } from './transfer/kv-transfer-config.ts';
@@ -131,6 +133,7 @@ export const RENDER_ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>(
   ['POST /v1/completions/render', (exchange, context) => render(exchange, 'completions', context)],
   ['POST /v1/chat/completions/derender', derenderChat],
   ['POST /v1/completions/derender', derenderCompletion],
+  [`POST ${MESSAGES_PATH}/count_tokens`, countTokens],
 ]);
 
 const RESPONSE_PATH = /^\/v1\/responses\/([^/]+)(\/cancel)?$/u;

@@ -1,9 +1,11 @@
 /** The routes of a simulated instance that generate. What one of them does to a fault or a counter, all do. */
 import { API_PATHS, type Api } from '#shared/vocabulary.ts';
 
-export type SimApi = Api | 'responses';
+export type SimApi = Api | 'responses' | 'messages';
 
-const SIM_API_PATHS: Readonly<Record<SimApi, string>> = { ...API_PATHS, responses: '/v1/responses' };
+export const MESSAGES_PATH = '/v1/messages';
+
+const SIM_API_PATHS: Readonly<Record<SimApi, string>> = { ...API_PATHS, responses: '/v1/responses', messages: MESSAGES_PATH };
 
 /** By path. */
 export const SIM_API_OF_PATH: ReadonlyMap<string, SimApi> = new Map(
@@ -16,4 +18,5 @@ export const ID_PREFIX: Readonly<Record<SimApi, string>> = {
   completions: 'cmpl-',
   generate: 'generate-tokens-',
   responses: 'resp_',
+  messages: 'chatcmpl-',
 };

@@ -51,6 +51,7 @@ describe('faults on demand', () => {
       expect(answer.status).toBe(400);
       expect(json(answer).error).toMatchObject({ type: 'BadRequestError', code: 400 });
     }
+    expect(json(await send(instance, '/v1/messages', { body: {} }))).toMatchObject({ type: 'error', error: { type: 'BadRequestError' } });
     expect((await send(instance, '/health')).status).toBe(200);
     expect((await send(instance, '/tokenize', { body: { prompt: 'a' } })).status).toBe(200);
     expect(instance.stats().inFlight).toBe(0);

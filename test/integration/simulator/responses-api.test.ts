@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
-import { CHAT, COMPLETIONS, json, send, waitFor } from './sim-client.ts';
+import { CHAT, COMPLETIONS, json, namedEvents, send, waitFor } from './sim-client.ts';
 
 const RESPONSES = '/v1/responses';
 const open: SimInstance[] = [];
@@ -14,17 +14,6 @@ async function start(options: Partial<SimInstanceOptions> = {}): Promise<SimInst
 afterEach(async () => {
   for (const instance of open.splice(0)) await instance.close();
 });
-
-/** Name and data of each event; fails on anything but `event:` and `data:` lines. */
-// oxlint-disable-next-line typescript/no-explicit-any -- bodies of a foreign protocol, asserted field by field
-function events(text: string): { readonly name: string; readonly data: any }[] {
-  const parts = text.split('\n\n');
-  expect(parts.pop()).toBe('');
-  return parts.map((part) => {
-    const [, name = '', data = ''] = /^event: (\S+)\ndata: (.*)$/u.exec(part) ?? [];
-    return { name, data: JSON.parse(data) as unknown };
-  });
-}
 
 describe('responses', () => {
   it('answer with one message and its usage', async () => {
@@ -49,7 +38,7 @@ describe('responses', () => {
     const whole = json(await send(instance, RESPONSES, { body: { input } }));
     const answer = await send(instance, RESPONSES, { body: { input, stream: true } });
     expect(answer.headers['content-type']).toBe('text/event-stream; charset=utf-8');
-    const all = events(answer.text);
+    const all = namedEvents(answer.text);
     expect(all.map(({ data }) => data.sequence_number)).toEqual(all.map((_, index) => index));
     expect(all.every(({ name, data }) => name === data.type)).toBe(true);
     const names = all.map(({ name }) => name).filter((name, index, list) => name !== list[index - 1]);

@@ -66,6 +66,18 @@ export function sseObjects(text: string): any[] {
   });
 }
 
+/** Name and data of each event of a stream that names them. Throws when a line is neither `event:` nor `data:`. */
+// oxlint-disable-next-line typescript/no-explicit-any -- as above
+export function namedEvents(text: string): { readonly name: string; readonly data: any }[] {
+  const events = text.split('\n\n');
+  if (events.pop() !== '') throw new Error('a stream must end with a blank line');
+  return events.map((event) => {
+    const [, name, data] = /^event: (\S+)\ndata: (.*)$/u.exec(event) ?? [];
+    if (name === undefined || data === undefined) throw new Error(`not a name and data: ${event}`);
+    return { name, data: JSON.parse(data) as unknown };
+  });
+}
+
 export async function waitFor<T>(what: string, read: () => T | undefined | false, deadlineMs = 10_000): Promise<T> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {

@@ -76,5 +76,18 @@ test('/v1/responses and /v1/messages: input and output tokens, whole, streamed, 
   expect(factsOfStream(Buffer.from(`event: response.created\ndata: {"type":"response.created","response":{"usage":null}}\n\n${last}`)).facts.usage).toEqual(usage);
   expect(factsOfStream(Buffer.from(last).subarray(70)).facts.usage).toEqual(usage);
   const messages = 'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":11,"output_tokens":3}}\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n';
-  expect(factsOfStream(Buffer.from(messages)).facts.usage).toEqual({ promptTokens: 11, completionTokens: 3 });
+  expect(factsOfStream(Buffer.from(messages)).facts).toEqual({ usage: { promptTokens: 11, completionTokens: 3 }, finishReason: 'end_turn' });
+});
+
+test('/v1/messages: where cached tokens are told, input tokens are the others', () => {
+  const text = '"usage":{"input_tokens":3,"output_tokens":5,"cache_creation_input_tokens":0,"cache_read_input_tokens":8}';
+  const facts = { usage: { promptTokens: 11, completionTokens: 5, cachedTokens: 8 }, finishReason: 'max_tokens' };
+  expect(factsOfBody(Buffer.from(`{"id":"m","type":"message","content":[],"stop_reason":"max_tokens",${text}}`))).toEqual(facts);
+  const start = 'event: message_start\ndata: {"type":"message_start","message":{"stop_reason":null,"usage":{"input_tokens":11,"output_tokens":0}}}\n\n';
+  const end = `event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"max_tokens"},${text}}\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n`;
+  expect(factsOfStream(Buffer.from(start + end)).facts).toEqual(facts);
+});
+
+test('a stop string of a chat answer is no finish reason', () => {
+  expect(factsOfBody(Buffer.from('{"choices":[{"stop_reason":"END"}],"usage":{"prompt_tokens":1}}'))).toEqual({ usage: { promptTokens: 1 } });
 });
