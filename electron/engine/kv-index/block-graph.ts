@@ -149,7 +149,10 @@ export class BlockGraph {
       const isLive = holdings.isLive(slot);
       if (isLive) this.evicted += 1;
       else this.forgotten += 1;
-      if (isLive && residency !== undefined) residency.evicted += 1;
+      if (isLive && residency !== undefined) {
+        residency.evicted += 1;
+        residency.era.givenUp += 1;
+      }
       this.close(slot, 0, 'removed');
     } else if (holdings.hasHistory(slot)) {
       this.forgotten += 1;

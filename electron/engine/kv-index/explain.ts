@@ -219,7 +219,9 @@ class Explainer {
     if (this.#stream.isClosed && this.#at === NOW) return { kind: 'unknown', reason: 'detached' };
     if (residency === undefined) return this.#prompt.blockSize === 0 ? { kind: 'unknown', reason: 'no_blocks' } : undefined;
     if (residency.era.unplaced > 0) return { kind: 'unknown', reason: 'unplaced' };
-    return residency.evicted > 0 ? { kind: 'unknown', reason: 'forgotten' } : undefined;
+    // What was given up before everything went (clear, restart) went with it, but for questions about the time before.
+    const givenUp = this.#eraSince() === residency.eraSinceUnixMs ? residency.era.givenUp : residency.evicted;
+    return givenUp > 0 ? { kind: 'unknown', reason: 'forgotten' } : undefined;
   }
 
   /** When everything that was there before had gone, as far as it concerns the time asked for. */

@@ -23,6 +23,8 @@ export interface Era {
   count: number;
   /** Those of them whose place in the tree is not known. */
   unplaced: number;
+  /** Blocks that the index gave up for lack of room, though they were held. */
+  givenUp: number;
   head: number;
   tail: number;
   /** Set once it is over; unix ms. */
@@ -92,7 +94,7 @@ export class HoldingTable extends HoldingColumns {
   /** Starts a residency's next era. The one before must have been ended. */
   begin(residency: number, stream: number, epoch: number): Era {
     this.#lastEra += 1;
-    const era: Era = { id: this.#lastEra, residency, epoch, count: 0, unplaced: 0, head: 0, tail: 0, endedAtUnixMs: undefined, endReason: undefined };
+    const era: Era = { id: this.#lastEra, residency, epoch, count: 0, unplaced: 0, givenUp: 0, head: 0, tail: 0, endedAtUnixMs: undefined, endReason: undefined };
     this.#eras.set(era.id, era);
     this.#currentEra[residency] = era.id;
     this.#streamOf[residency] = stream;

@@ -30,7 +30,7 @@ export interface Residency {
   isPrefix: boolean;
   /** Of the last store whose tokens pair with hashes; 0 before. */
   blockSize: number;
-  /** Blocks held that the index gave up for lack of room. */
+  /** Blocks held that the index gave up for lack of room, over all eras: those of eras that are over went with them. */
   evicted: number;
   /** History up to here may have been forgotten. */
   forgottenUntilUnixMs: number;

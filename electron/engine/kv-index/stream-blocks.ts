@@ -320,6 +320,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   #reset(atUnixMs: number, reason: Exclude<EndReason, 'removed'>): void {
     for (const residency of this.#residencies) {
       if (reason === 'cleared' && residency.medium !== 'GPU') continue;
+      // Blocks given up while they were held went now, and are not remembered.
+      if (residency.era.givenUp > 0) residency.forgottenUntilUnixMs = Math.max(residency.forgottenUntilUnixMs, atUnixMs);
       this.#graph.holdings.end(residency.era, atUnixMs, reason);
       residency.era = this.#graph.holdings.begin(residency.number, this.number, this.epoch);
       residency.eraSinceUnixMs = atUnixMs;

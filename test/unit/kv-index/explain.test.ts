@@ -165,6 +165,30 @@ describe('explain', () => {
     expect(index.explain(PROMPT, p0.identity.id).ranges[0]?.verdict).toMatchObject({ kind: 'unknown', reason: 'forgotten' });
   });
 
+  it.each([
+    ['cleared', (stream: StreamBlocks): void => stream.apply(cleared, at(20))],
+    ['restarted', (stream: StreamBlocks): void => stream.restart(20)],
+  ] as const)('knows again what was never stored once the engine has %s: what there was no room for went too', (_, reset) => {
+    const index = new KvIndex({ capacity: 2, historyCapacity: 2 });
+    const p0 = index.open(identity('p0'));
+    p0.apply(stored([1, 2, 3, 4, 5]), at(10));
+    const ask = (atUnixMs?: number): BlockVerdict | undefined => index.explain(tokens(7, 7, 1), p0.identity.id, { atUnixMs }).ranges[0]?.verdict;
+    expect(ask()).toMatchObject({ kind: 'unknown', reason: 'forgotten' });
+    const { displaced } = p0;
+    reset(p0);
+    expect(ask()).toEqual({ kind: 'never_stored', sinceUnixMs: 20 });
+    expect(ask(15)).toMatchObject({ kind: 'unknown', reason: 'forgotten' });
+    expect([displaced > 0, p0.displaced]).toEqual([true, displaced]);
+  });
+
+  it('keeps that doubt for blocks of another tier, which a cleared prefix cache leaves alone', () => {
+    const index = new KvIndex({ capacity: 2, historyCapacity: 8 });
+    const p0 = index.open(identity('p0'));
+    p0.apply(stored([1, 2, 3], { medium: 'CPU' }), at(10));
+    p0.apply(cleared, at(20));
+    expect(index.explain(tokens(7, 7, 1), p0.identity.id).ranges[0]?.verdict).toMatchObject({ kind: 'unknown', reason: 'forgotten' });
+  });
+
   it('does not know what a detached stream holds, and remembers what it held when it is watched again', () => {
     const { index, p0, ask } = setUp();
     p0.apply(stored([1, 2]), at(10));
