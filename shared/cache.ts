@@ -189,7 +189,7 @@ export interface HandoffMeasure {
   };
   /** Decode legs that were told where to fetch KV; of those known: tokens of their prompts, and what the instance held of them when they were sent. */
   readonly legs: { readonly fetching: number; readonly known: number; readonly promptTokens: number; readonly heldTokens: number; readonly confidence?: Confidence };
-  /** Blocks stored while they were held, by KV events; absent without a stream. Announcements of `kv_cache_report_mode` that pdscope asked for are not in it. */
+  /** Blocks stored while they were held, by KV events; absent without a stream. Announcements of reuse (`kv_cache_report_mode`) asked for through pdscope, by its setting or by a client, are not in it; where such a request went lately, nor are copies from token 0 on, which look the same. */
   readonly again?: { readonly blocks: number; readonly tokens: number; readonly confidence: Confidence };
 }
 

@@ -149,6 +149,8 @@ export interface KvStreamView {
   readonly unknownRemovals?: number;
   /** Blocks stored while they were held: vLLM does not deduplicate physical blocks, so copies are normal. */
   readonly duplicateStores?: number;
+  /** Blocks that requests found in the cache, announced because they asked for it (`kv_cache_report_mode`): counted apart from copies. */
+  readonly announcedBlocks?: number;
   /** Stores that continue a block never seen stored: normal after a late attach or a gap. */
   readonly unknownParents?: number;
   /** Batches whose hashes came in another form (integers, bytes) than those of the batch before, or in both. */

@@ -10,6 +10,7 @@ import type { EngineState } from '#shared/state.ts';
 import { CacheHits } from './cache-hits/cache-hits.ts';
 import { IndexLookup } from './cache-hits/index-lookup.ts';
 import { Cache, createCacheIndex } from './cache/cache.ts';
+import { ReuseAnnouncers } from './cache/reuse-announcers.ts';
 import { hasDemoShape, withDemoDefaults } from './demo-defaults.ts';
 import type { Demo, DemoInput } from './demo.ts';
 import { parseEngineOptions, type EngineOptions, type EngineSettings } from './engine-options.ts';
@@ -100,13 +101,12 @@ async function startDemo(input: DemoInput): Promise<Demo> {
 function buildParts({ version, host }: EngineOptions, settings: EngineSettings, logger: Logger, demo: Demo | undefined): EngineParts {
   const { openaiApiKey, adminApiKey, retention, timeouts } = settings;
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
-  // Asked with events, which come long after the proxy was made.
-  const isReporting = (): boolean => proxy.protocol.reportCache === true;
-  const { index, stores, observer } = createCacheIndex(retention.blocks, isReporting);
+  const announcers = new ReuseAnnouncers();
+  const { index, stores, observer } = createCacheIndex(retention.blocks, announcers);
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, books: index, observer, logger });
   const findings = new Findings();
   const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
-  const cache = new Cache({ index, stores, isReporting, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
+  const cache = new Cache({ index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
   const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({

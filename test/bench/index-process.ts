@@ -6,6 +6,7 @@
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import type { StreamIdentity } from '#engine/kv-events/kv-row.ts';
 import { createCacheIndex } from '#engine/cache/cache.ts';
+import { ReuseAnnouncers } from '#engine/cache/reuse-announcers.ts';
 import { BatchApplier } from '#engine/kv-events/batch-applier.ts';
 import { decodeMessage } from '#engine/kv-events/decode-batch.ts';
 import { DecodePump } from '#engine/kv-events/decode-pump.ts';
@@ -33,7 +34,7 @@ const blocksPerEvent = Number(blocksPerEventText);
 const total = Number(totalText);
 
 const startRss = process.memoryUsage().rss;
-const { index, observer } = createCacheIndex(1_000_000, () => false);
+const { index, observer } = createCacheIndex(1_000_000, new ReuseAnnouncers());
 const pump = new DecodePump({ messages: 20_000, bytes: 1024 * MIB });
 const rows = new KvRowLog({ capacity: 50_000, maxBytes: 64 * MIB, dropped: () => 0 });
 const frames = new FrameRing();

@@ -27,6 +27,7 @@ import { MissExplainer } from './miss-explainer.ts';
 import { gatherMisses } from './miss-summary.ts';
 import { OFF_REASON } from './prompt-keeper.ts';
 import { RecentStores } from './recent-stores.ts';
+import type { ReuseAnnouncers } from './reuse-announcers.ts';
 import { TokenText } from './token-text.ts';
 
 /** The part that streams feed; made before them. */
@@ -36,10 +37,10 @@ export interface CacheIndex {
   readonly observer: KvObserver;
 }
 
-/** `capacity`: blocks held over all streams. `isReporting`: whether requests ask engines to publish blocks that they found, too. */
-export function createCacheIndex(capacity: number, isReporting: () => boolean): CacheIndex {
+/** `capacity`: blocks held over all streams. `announcers`: engines asked to publish blocks that requests found, too. */
+export function createCacheIndex(capacity: number, announcers: ReuseAnnouncers): CacheIndex {
   const index = new KvIndex({ capacity });
-  const stores = new RecentStores(new IndexObserver(index, { isReporting }));
+  const stores = new RecentStores(new IndexObserver(index, { isReporting: ({ instance }, atUnixMs) => announcers.isAnnouncing(instance, atUnixMs) }));
   return { index, stores, observer: new LocalTimeObserver(stores) };
 }
 
@@ -47,7 +48,7 @@ export interface CacheOptions {
   readonly index: KvIndex;
   readonly stores: RecentStores;
   /** As for `createCacheIndex`. */
-  readonly isReporting: () => boolean;
+  readonly announcers: ReuseAnnouncers;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
   readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
   readonly findings: VerdictSink;
@@ -78,7 +79,7 @@ export class Cache {
   readonly #explainer: MissExplainer;
 
   constructor(options: CacheOptions) {
-    const { index, stores, isReporting, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
+    const { index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
     const authorization = openaiApiKey === undefined ? undefined : `Bearer ${openaiApiKey}`;
     const call = this.#call;
     this.index = index;
@@ -88,7 +89,7 @@ export class Cache {
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
     this.#explainer = new MissExplainer({
-      index, stores, isReporting, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }),
+      index, stores, announcers, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }),
     });
     this.watcher = this.#explainer;
   }

@@ -13,13 +13,14 @@ import type { LegRecord } from '../telemetry/request-record.ts';
 import { eventTokens, type EventQuestion } from './event-tokens.ts';
 import type { PromptAnswer } from './prompt-tokens.ts';
 import type { RecentStores } from './recent-stores.ts';
+import type { ReuseAnnouncers } from './reuse-announcers.ts';
 
 export interface EventFallbackOptions {
   readonly index: KvIndex;
   readonly stores: RecentStores;
   readonly fleet: Pick<Fleet, 'get'>;
-  /** Whether requests ask engines to publish blocks that they found, too. */
-  readonly isReporting: () => boolean;
+  /** Engines that publish blocks that requests found, too. */
+  readonly announcers: Pick<ReuseAnnouncers, 'isAnnouncing'>;
 }
 
 /** What happened on an instance while it computed a prompt. */
@@ -69,14 +70,14 @@ export class EventFallback {
   }
 
   ask(leg: LegRecord, { spans, others }: Meanwhile, keys: PromptKeysAsked): PromptAnswer {
-    const { index, isReporting } = this.#options;
+    const { index, announcers } = this.#options;
     return eventTokens(index.graph, {
       ...keys, spans,
       promptTokens: leg.usage?.promptTokens,
       cachedTokens: leg.usage?.cachedTokens,
       isGenerating: leg.kind !== 'prefill',
       others: others.map((other) => (other === undefined ? undefined : storedAtMost(other))),
-      isReporting: isReporting(),
+      isReporting: announcers.isAnnouncing(leg.instance.id, Date.now()),
     });
   }
 

@@ -32,12 +32,13 @@ import { OFF_REASON, PromptKeeper, type KeptPrompt } from './prompt-keeper.ts';
 import { explainedApi, NO_PROMPT_REASON, promptSource, saltOf, sessionOf, type PromptSource } from './prompt-source.ts';
 import { promptTokens, type PromptTokens } from './prompt-tokens.ts';
 import type { RecentStores } from './recent-stores.ts';
+import type { ReuseAnnouncers } from './reuse-announcers.ts';
 import type { TokenText } from './token-text.ts';
 
 export interface MissExplainerOptions {
   readonly index: KvIndex;
   readonly stores: RecentStores;
-  readonly isReporting: () => boolean;
+  readonly announcers: ReuseAnnouncers;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
   readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
   readonly call: EngineCall;
@@ -138,6 +139,10 @@ export class MissExplainer implements RecordWatcher {
 
   onTokens(record: RequestRecord, tokens: Uint32Array, from: NonNullable<KeptPrompt['from']>): void {
     this.#keeper.learn(record, tokens, from);
+  }
+
+  onReportAsked(leg: LegRecord): void {
+    this.#options.announcers.ask(leg.instance.id, Date.now());
   }
 
   onAnswered(leg: LegRecord): void {

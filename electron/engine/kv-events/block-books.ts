@@ -9,8 +9,10 @@ import type { ResidentCount } from '#shared/kv.ts';
 export interface StreamBooks {
   /** Removals of blocks that were not held: normal after a late attach or a gap. */
   readonly unknownRemovals: number;
-  /** Blocks stored while they were held: copies, or reuse that was announced. */
+  /** Blocks stored while they were held: copies. */
   readonly duplicateStores: number;
+  /** Blocks that requests found in the cache and asked the engine to announce. */
+  readonly announcedBlocks: number;
   /** Events that continue a block never seen stored. */
   readonly unknownParents: number;
   /** Blocks left out: the stream named too many residencies, or a chain longer than the index. */

@@ -54,7 +54,7 @@ interface Mark {
 }
 
 const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0, displaced: 0, uncertainLives: 0 };
-const NO_BOOKS: StreamBooks = { unknownRemovals: 0, duplicateStores: 0, unknownParents: 0, untracked: 0, displaced: 0, counts: () => [] };
+const NO_BOOKS: StreamBooks = { unknownRemovals: 0, duplicateStores: 0, announcedBlocks: 0, unknownParents: 0, untracked: 0, displaced: 0, counts: () => [] };
 
 export class KvStream {
   readonly identity: StreamIdentity;
@@ -183,6 +183,7 @@ export class KvStream {
       unknownFields: applier.unknownFields,
       unknownRemovals: books.unknownRemovals,
       duplicateStores: books.duplicateStores,
+      announcedBlocks: books.announcedBlocks,
       unknownParents: books.unknownParents,
       hashFormChanges: applier.hashFormChanges,
       droppedMessages: lane.dropped,

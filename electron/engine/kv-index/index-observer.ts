@@ -11,8 +11,8 @@ import type { KvIndex } from './kv-index.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 
 export interface IndexObserverOptions {
-  /** Whether requests ask this stream's engine for `kv_cache_report_mode: "full"` (see `EventContext`). Default: never. */
-  readonly isReporting?: (stream: StreamIdentity) => boolean;
+  /** Whether requests asked this stream's engine for `kv_cache_report_mode: "full"` about the time of an event (see `EventContext`). Default: never. */
+  readonly isReporting?: (stream: StreamIdentity, atUnixMs: number) => boolean;
   /** Unix ms. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -46,9 +46,12 @@ export class IndexObserver implements KvObserver {
     if (feed === undefined) return;
     const atUnixMs = context.tsUnixMs ?? context.receivedAtUnixMs;
     this.#join(feed, context.epoch, context.seq);
-    if (feed.lastUnixMs !== atUnixMs) feed.lastUnixMs = atUnixMs;
+    if (feed.lastUnixMs !== atUnixMs) {
+      // Once a batch: events come by the hundred thousand a second.
+      feed.lastUnixMs = atUnixMs;
+      feed.context.isReporting = this.#options.isReporting?.(stream, atUnixMs) === true;
+    }
     feed.context.atUnixMs = atUnixMs;
-    feed.context.isReporting = this.#options.isReporting?.(stream) === true;
     feed.blocks.apply(event, feed.context);
   }
 

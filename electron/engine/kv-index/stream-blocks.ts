@@ -26,8 +26,9 @@ export interface EventContext {
   /** When blocks count as stored or removed: the publisher's clock, or the receipt where it has none. */
   readonly atUnixMs: number;
   /**
-   * Stores of blocks already held are announcements of reuse, not copies: requests ask this engine for
-   * `kv_cache_report_mode: "full"` (vLLM since 2026-07). On the wire the two look the same. Default false.
+   * Stores of blocks already held may be announcements of reuse, not copies: requests ask this engine for
+   * `kv_cache_report_mode: "full"` (vLLM since 2026-07). On the wire the two look the same, but for what no announcement
+   * is: a store that goes on from a parent, or into another tier. Default false.
    */
   readonly isReporting?: boolean;
 }
@@ -65,8 +66,10 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   readonly coverage = new Coverage();
   /** Removals of hashes not held: normal after late attach or a gap. */
   unknownRemovals = 0;
-  /** Blocks stored while they were held: copies, or reuse that was announced. */
+  /** Blocks stored while they were held: copies. */
   duplicateStores = 0;
+  /** Blocks found in the cache and announced (`EventContext.isReporting`): no input out of place. */
+  announcedBlocks = 0;
   /** Events that continue a block never seen stored, in groups that serve prefixes. */
   unknownParents = 0;
   /** Blocks left out because the stream named too many residencies, or a chain longer than the index. */
@@ -132,6 +135,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     this.isClosed = false;
     this.unknownRemovals = 0;
     this.duplicateStores = 0;
+    this.announcedBlocks = 0;
     this.unknownParents = 0;
     this.untracked = 0;
     this.#residencies = this.#residencies.filter((residency) => this.#graph.residencies[residency.number] === residency);
@@ -181,7 +185,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     else if (!isPairing) residency.isPrefix = false;
     const block = this.#block;
     block.atUnixMs = context.atUnixMs;
-    block.isReporting = context.isReporting === true;
+    // An announcement is of a prefix, on the GPU (vllm/v1/core/block_pool.py, emit_cached_block_events).
+    block.isReporting = context.isReporting === true && event.parent === undefined && residency.medium === 'GPU';
     const hasKeys = event.extraKeys !== undefined || event.loraName !== undefined || event.loraId !== undefined || event.cacheSalt !== undefined;
     let parent = isPaired ? this.#parentOf(event, residency) : UNKNOWN;
     for (let index = 0; index < count; index += 1) {
@@ -245,7 +250,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     const { nodes, holdings } = this.#graph;
     const residency = this.#graph.residencies[holdings.residencyOf(slot)];
     const node = holdings.nodeOf(slot);
-    this.duplicateStores += 1;
+    if (isReporting) this.announcedBlocks += 1;
+    else this.duplicateStores += 1;
     nodes.countStore(node);
     holdings.again(slot, isReporting);
     if (!isReporting && residency?.isPrefix === true && residency.medium === 'GPU') this.secondCopies.add(atUnixMs, nodes.sizeOf(node));

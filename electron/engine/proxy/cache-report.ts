@@ -17,10 +17,24 @@ const PATHS: Readonly<Record<Api, readonly string[]>> = {
 };
 const EMPTY_OBJECT = Buffer.from('{}');
 const NO_MEMBERS: readonly JsonMember[] = [];
+/** Wherever some route takes extra arguments; forwarded ones too. */
+const PLACES: readonly (readonly string[])[] = [['vllm_xargs'], ['sampling_params', 'extra_args'], ['sampling_params', 'vllm_xargs']];
 
 export interface ReportingRequest {
   readonly request: ClientRequest;
   readonly rewrite: Rewrite;
+}
+
+/** Whether a client's body asks for announcements itself. */
+export function asksForReport(json: Readonly<Record<string, unknown>>): boolean {
+  return PLACES.some((path) => {
+    let at: unknown = json;
+    for (const key of [...path, FIELD]) {
+      if (typeof at !== 'object' || at === null) return false;
+      at = (at as Readonly<Record<string, unknown>>)[key];
+    }
+    return at === 'full';
+  });
 }
 
 /** undefined when the client set it, or sent something other than an object there. */

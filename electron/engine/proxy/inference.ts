@@ -12,7 +12,7 @@ import { API_PATHS, type Api, type RecordedApi } from '#shared/vocabulary.ts';
 import type { LegScheduler } from '../fleet/ports.ts';
 import type { Logger } from '../log.ts';
 import type { RequestTrace, Tracer } from '../telemetry/trace.ts';
-import { withCacheReport } from './cache-report.ts';
+import { asksForReport, withCacheReport } from './cache-report.ts';
 import { checkContentType, parseBody, type ClientRequest } from './client-request.ts';
 import { ClientStream } from './client-stream.ts';
 import type { ConnectWatch } from './connect-watch.ts';
@@ -189,17 +189,13 @@ class InferenceRun implements LinkedNode {
     const requestId = this.#requestId;
     const model = json['model'];
     const isStream = json['stream'] === true;
-    this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }) });
     // Only connectors of a P/D protocol look at it, and a forwarded request meets none.
     const request: ClientRequest = { api: api === 'forward' ? 'completions' : api, requestId, headers, body, json, members, isStream };
-    return api === 'forward' || modes.settings.reportCache !== true ? request : this.#reporting(request);
-  }
-
-  #reporting(request: ClientRequest): ClientRequest {
-    const reporting = withCacheReport(request);
-    if (reporting === undefined) return request;
-    this.#rewrites = [reporting.rewrite];
-    return reporting.request;
+    const reporting = api === 'forward' || modes.settings.reportCache !== true ? undefined : withCacheReport(request);
+    if (reporting !== undefined) this.#rewrites = [reporting.rewrite];
+    const isAsking = reporting !== undefined || asksForReport(json);
+    this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }), ...(isAsking && { asksForReport: true }) });
+    return reporting?.request ?? request;
   }
 
   /** Undefined when routing does not look at prompts, or has nothing to wait for. */

@@ -71,6 +71,8 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   captureBytes = 0;
   /** Why it missed, once that was found out; set by the watcher. */
   why: KeptMiss | undefined;
+  /** See `ParsedInit`. */
+  asksForReport = false;
 
   // Bookkeeping of the store and the sampler.
   change = 0;
@@ -104,6 +106,7 @@ export class RequestRecord implements RequestTrace, ChangeNode {
     const { model, isStream, requestBytes, requestId } = init;
     this.parsedMs = this.elapsedMs();
     this.parsedInit = { model, isStream, requestBytes, requestId };
+    this.asksForReport = init.asksForReport === true;
     if (this.wantsBodies) this.clientBody = this.keep(init.body);
     this.#owner.watcher?.onParsed(this, init.body);
     this.touch();
@@ -142,6 +145,7 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   leg(init: LegInit): LegTrace {
     const leg = new LegRecord(this, init);
     this.legs.push(leg);
+    if (this.asksForReport) this.#owner.watcher?.onReportAsked(leg);
     this.touch();
     return leg;
   }

@@ -26,6 +26,8 @@ export interface ParsedInit {
   readonly body: Buffer;
   /** The id in force from now on: a body's own `request_id` replaces the one made up at arrival. */
   readonly requestId?: string;
+  /** It asks engines to announce blocks found in their cache (`kv_cache_report_mode`), by the client's wish or pdscope's. Default false. */
+  readonly asksForReport?: boolean;
 }
 
 export interface LegInit {

@@ -23,7 +23,7 @@ export function oddInput(stream: KvStreamView): readonly OddInput[] {
   add(stream.unknownFields, (count) => `${formatCount(count, 'field')} that pdscope does not know, or of an odd type, kept as they came`);
   add(stream.unknownRemovals, (count) => `${formatCount(count, 'removal')} of blocks not held`);
   add(stream.unknownParents, (count) => `${formatCount(count, 'store')} after a block never seen stored`);
-  add(stream.duplicateStores, (count) => `${formatCount(count, 'block')} stored while held already: a copy, or reuse announced`);
+  add(stream.duplicateStores, (count) => `${formatCount(count, 'block')} stored while held already: copies`);
   add(stream.duplicateBatches, (count) => `${formatCount(count, 'batch', 'batches')} that came again, or late, left out`);
   add(stream.hashFormChanges, (count) => `${formatCount(count, 'batch', 'batches')} with hashes in another form than before`);
   return found;

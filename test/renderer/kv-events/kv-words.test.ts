@@ -58,7 +58,7 @@ describe('odd input', () => {
     expect(found.map(({ words }) => words)).toEqual([
       '9 messages refused by pdscope’s own full queue', '1 message that could not be read', '2 events that could not be read, in batches that could',
       '3 events of kinds that pdscope does not know, kept as they came', '4 fields that pdscope does not know, or of an odd type, kept as they came', '5 removals of blocks not held',
-      '6 stores after a block never seen stored', '7 blocks stored while held already: a copy, or reuse announced', '1 batch that came again, or late, left out', '2 batches with hashes in another form than before',
+      '6 stores after a block never seen stored', '7 blocks stored while held already: copies', '1 batch that came again, or late, left out', '2 batches with hashes in another form than before',
     ]);
     expect(oddWords(found)).toBe('▲ 15 bad, 25 odd');
     expect(oddWords(oddInput({ ...sound, unknownRemovals: 5 }))).toBe('5 odd');

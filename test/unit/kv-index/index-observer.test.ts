@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { BatchApplier } from '#engine/kv-events/batch-applier.ts';
 import { hashCount, hashHex } from '#engine/kv-events/block-hashes.ts';
 import type { KvEvent } from '#engine/kv-events/kv-event.ts';
+import { ReuseAnnouncers } from '#engine/cache/reuse-announcers.ts';
 import { IndexObserver } from '#engine/kv-index/index-observer.ts';
 import { KvIndex } from '#engine/kv-index/kv-index.ts';
 import type { StreamBlocks } from '#engine/kv-index/stream-blocks.ts';
@@ -98,6 +99,32 @@ describe('IndexObserver', () => {
     observer.onEvent(p0, context(3, 110), removed([1]));
     expect(blocks.counts()).toEqual([{ medium: 'GPU', blocks: 1 }]);
     expect(index.graph.holdings.hitsOf(1)).toBe(2);
+    expect([blocks.announcedBlocks, blocks.duplicateStores, blocks.secondCopies.total]).toEqual([4, 0, 0]);
+  });
+
+  it('counts as copies what no announcement is: stores that go on from a parent, or into another tier', () => {
+    const { observer, blocks } = setUp(true);
+    const again = [stored([1]), stored([2], { parent: 1, tokens: [7, 8] }), stored([1], { medium: 'CPU' })];
+    for (let time = 0; time < 2; time += 1) for (const event of again) observer.onEvent(p0, context(time, 100 + time), event);
+    expect([blocks.announcedBlocks, blocks.duplicateStores, blocks.secondCopies.total]).toEqual([1, 2, 1]);
+    for (const event of [removed([1]), removed([2]), removed([1], { medium: 'CPU' })]) observer.onEvent(p0, context(2, 110), event);
+    expect(blocks.counts()).toEqual([{ medium: 'GPU', blocks: 1 }, { medium: 'CPU', blocks: 1 }]);
+  });
+
+  it('takes stores for announcements at the time of requests that ask for them only', () => {
+    const index = new KvIndex({ capacity: 1000 });
+    const announcers = new ReuseAnnouncers();
+    announcers.ask(p0.instance, 1_000_000);
+    const observer = new IndexObserver(index, { isReporting: ({ instance }, atUnixMs) => announcers.isAnnouncing(instance, atUnixMs) });
+    const p1 = identity('p1');
+    observer.onOpen(p0);
+    observer.onOpen(p1);
+    const counts = (of: typeof p0): readonly (number | undefined)[] => [index.stream(of.id)?.announcedBlocks, index.stream(of.id)?.duplicateStores];
+    for (const [seq, ts] of [900_000, 901_000, 999_000, 1_500_000, 1_700_000].entries()) {
+      observer.onEvent(p0, context(seq, ts), stored([1]));
+      observer.onEvent(p1, context(seq, ts), stored([1]));
+    }
+    expect([counts(p0), counts(p1)]).toEqual([[2, 2], [0, 4]]);
   });
 
   it('indexes what every era of engines publishes: each golden frame, decoded and applied', () => {

@@ -53,7 +53,8 @@ export class NaiveStream {
       const key = `${event.residency} ${hash}`;
       const block = this.#live.get(key);
       if (block !== undefined) {
-        if (!event.isReporting) block.copies += 1;
+        // Announcements are of prefixes, on the GPU.
+        if (!(event.isReporting && event.parent === undefined && event.residency.startsWith('GPU'))) block.copies += 1;
         continue;
       }
       this.#live.set(key, { residency: event.residency, hash, node, copies: 1 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withCacheReport } from '#engine/proxy/cache-report.ts';
+import { asksForReport, withCacheReport } from '#engine/proxy/cache-report.ts';
 import { parseBody, type ClientRequest } from '#engine/proxy/client-request.ts';
 
 function requestOf(text: string, api: ClientRequest['api'] = 'chat'): ClientRequest {
@@ -23,5 +23,16 @@ describe('asking for reports of cached blocks', () => {
 
   it.each(['{"vllm_xargs":{"kv_cache_report_mode":"none"}}', '{"vllm_xargs":"text"}', '{"vllm_xargs":[1]}'])('leaves %s alone', (sent) => {
     expect(withCacheReport(requestOf(sent))).toBeUndefined();
+  });
+
+  it.each([
+    ['{"vllm_xargs":{"kv_cache_report_mode":"full"}}', true],
+    ['{"sampling_params":{"extra_args":{"kv_cache_report_mode":"full"}}}', true],
+    ['{"vllm_xargs":{"kv_cache_report_mode":"incremental"}}', false],
+    ['{"vllm_xargs":null,"sampling_params":{"extra_args":[1]}}', false],
+    ['{"kv_cache_report_mode":"full"}', false],
+    ['{}', false],
+  ])('knows whether %s asks', (sent, isAsking) => {
+    expect(asksForReport(requestOf(sent).json)).toBe(isAsking);
   });
 });

@@ -67,6 +67,7 @@ function streamFacts(stream: KvStreamView, nowUnixMs: number): readonly (readonl
     ['coverage', stream.coverage?.share === undefined ? undefined : `${formatPercent(stream.coverage.share)} %. ${coverageWords(stream.coverage)}`],
     ['epochs', `${formatInteger(stream.epochs)}${stream.sawStart ? ', seen from its start' : ', joined later: blocks stored before are unknown'}`],
     ['encoding', stream.encoding === undefined ? undefined : `${stream.encoding}${stream.hashForm === undefined ? '' : `, hashes as ${stream.hashForm}`}`],
+    ['reuse announced', stream.announcedBlocks === undefined || stream.announcedBlocks === 0 ? undefined : `${formatCount(stream.announcedBlocks, 'block')} that requests found in the cache and asked to be told of (kv_cache_report_mode)`],
     ['odd input', odd.length === 0 ? undefined : odd.map(({ words }) => words).join('; ')],
     ['resident blocks', resident === '' ? 'none seen' : resident],
   ];
