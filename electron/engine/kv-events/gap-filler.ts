@@ -16,49 +16,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KvReplayView } from '#shared/kv.ts';
-import { batchRange, type BatchApplier } from './batch-applier.ts';
+import { batchRange } from './batch-applier.ts';
 import { readSequence } from './decode-batch.ts';
-import type { PumpLane } from './decode-pump.ts';
-import type { IntakeTurn } from './intake-turn.ts';
+import { EmptyReplay, keepsNone } from './empty-replay.ts';
+import { DEFAULT_LIMITS, type FillLimits, type GapFillerOptions } from './gap-filler-options.ts';
 import type { Notice } from './kv-row.ts';
-import { badRepliesText, requestReplay, type ReplayLayout, type ReplayOutcome, type ReplayRequest } from './replay-client.ts';
+import { badRepliesText, requestReplay, type ReplayLayout } from './replay-client.ts';
 import type { GapRange } from './stream-tracker.ts';
 
-export interface GapFillerOptions {
-  /** ROUTER endpoint of this rank. */
-  readonly endpoint: string;
-  /** First batch wanted at first contact. Default 0, and batches that the engine keeps no more then count as never seen; given, they are missed. */
-  readonly from?: number;
-  /** Longest wait for the next answer, ms. Default 3000. */
-  readonly timeoutMs?: number;
-  /** Shared by all fillers of a process: replays together take about as long a turn as live decoding. */
-  readonly turn: IntakeTurn;
-  readonly applier: BatchApplier;
-  readonly lane: PumpLane;
-  /**
-   * Number of the live message before which the connection broke, if it did since the last batch that was applied: only
-   * then can the engine have started anew.
-   */
-  readonly brokeAfter: () => number | undefined;
-  /** An answer told that the newest batch applied is of the engine's current life. */
-  readonly onCurrent: () => void;
-  /** Gets the end of each question. */
-  readonly onEnd?: (outcome: ReplayOutcome) => void;
-  readonly limits?: Partial<FillLimits>;
-  /** Asks. Default `requestReplay`, over a real socket. */
-  readonly request?: (request: ReplayRequest) => Promise<ReplayOutcome>;
-}
-
-export interface FillLimits {
-  /** All of one fill. Default 30,000: an engine's default buffer of 10,000 batches takes a second or two. */
-  readonly maxFillMs: number;
-  /** Between the end of a fill and the next question. Default 200: gaps that follow each other are covered by one replay. */
-  readonly pauseMs: number;
-  /** After a question without a whole answer, doubling with each up to five minutes. Default 5000. */
-  readonly backOffMs: number;
-}
-
-const DEFAULT_LIMITS: FillLimits = { maxFillMs: 30_000, pauseMs: 200, backOffMs: 5000 };
 const MAX_BACK_OFF_MS = 300_000;
 /** Questions of one fill: engines may start anew while they answer. */
 const MAX_QUESTIONS = 4;
@@ -99,6 +64,9 @@ export class GapFiller {
   #staleUpTo = 0;
   #overtakenUpTo = 0;
   #verifiedUpTo = 0;
+  readonly #empty = new EmptyReplay();
+  /** The epoch that was taken to begin at 0 only because the socket had nothing. */
+  #assumedEpoch = 0;
 
   constructor(options: GapFillerOptions) {
     this.#options = options;
@@ -241,19 +209,20 @@ export class GapFiller {
     let isOther = false;
     let isFirst = true;
     const timer = setTimeout(() => question.abort(), Math.max(0, untilMs - performance.now()));
+    const from = anchor ?? tracker.expected ?? this.#options.from ?? 0;
+    const common = { endpoint, turn, signal: question.signal, ...(timeoutMs !== undefined && { timeoutMs }) };
     const outcome = await request({
-      endpoint,
-      from: anchor ?? tracker.expected ?? this.#options.from ?? 0,
-      turn,
-      signal: question.signal,
-      ...(timeoutMs !== undefined && { timeoutMs }),
+      ...common,
+      from,
       onMessage: ({ frames }) => {
+        this.#empty.batch();
         if (isFirst) this.#checkAnchor(anchor, frames[1]);
         isFirst = false;
         isOther = !this.#take(frames);
         return !isOther;
       },
     });
+    const isEmpty = (anchor !== undefined || this.#gap !== undefined) && (await this.#empty.isEmpty(outcome, from, () => request({ ...common, from: 0, onMessage: () => false })));
     clearTimeout(timer);
     if (outcome.layout !== undefined) this.#layout = outcome.layout;
     onEnd?.(outcome);
@@ -264,6 +233,10 @@ export class GapFiller {
     }
     const { messages } = outcome;
     if (outcome.status === 'aborted') return { kind: 'failed', messages, reason: `${endpoint} had not answered to the end after ${this.#limits.maxFillMs / 1000} s${badRepliesText(outcome.badReplies)}` };
+    if (isEmpty && (this.#empty.isKnown || this.#hasSent(anchor))) {
+      this.#empty.isKnown = true;
+      return { kind: 'failed', messages, reason: keepsNone(endpoint) };
+    }
     const isGone = anchor !== undefined && outcome.status === 'complete' && messages === 0;
     if (anchor !== undefined && (isOther || isGone)) {
       const broken = brokeAfter();
@@ -272,6 +245,7 @@ export class GapFiller {
         return { kind: 'failed', messages, isForeign: true, reason: `${endpoint} ${what} this stream sent: it answers for another engine` };
       }
       applier.restart(`after a new connection the engine ${isGone ? 'no longer has' : 'has another'} batch ${anchor}`, Date.now());
+      if (isEmpty) this.#assumedEpoch = tracker.epoch;
       this.#unconfirmed = 0;
       this.#staleUpTo = broken;
       return { kind: 'restarted' };
@@ -281,8 +255,17 @@ export class GapFiller {
     }
     if (outcome.status !== 'complete') return { kind: 'failed', messages, reason: outcome.reason ?? `${endpoint} did not answer` };
     // Nothing was sent yet, so whatever comes is seen from the start.
-    if (tracker.expected === undefined && (this.#options.from ?? 0) === 0) tracker.begin(0);
+    if (tracker.expected === undefined && (this.#options.from ?? 0) === 0) {
+      tracker.begin(0);
+      this.#assumedEpoch = tracker.epoch;
+    }
     return { kind: 'whole' };
+  }
+
+  /** Whether the engine that answers now has published: a batch that was applied, or one that waits behind the gap. */
+  #hasSent(anchor: number | undefined): boolean {
+    const broken = this.#options.brokeAfter();
+    return broken === undefined || (anchor === undefined && this.#gapShownBy > broken);
   }
 
   /** Gives up what is known when the answer begins behind the newest batch applied, and another life is possible. */
@@ -349,6 +332,10 @@ export class GapFiller {
     const { applier } = this.#options;
     const { tracker } = applier;
     const count = gap.to - gap.from + 1;
+    if (this.#empty.isKnown && tracker.epoch === this.#assumedEpoch && tracker.joinLate(gap)) {
+      this.#say('lost', `the ${count} batches before ${gap.to + 1} were never seen: ${reason ?? 'the engine no longer keeps them'}`);
+      return;
+    }
     const isOpen = tracker.epoch === gap.epoch && (tracker.expected ?? 0) <= gap.to;
     // Shown by a batch of a life that is over, it is none in the current one.
     const isVoid = isOpen && this.isStale(this.#gapShownBy);

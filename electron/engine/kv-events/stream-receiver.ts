@@ -6,7 +6,8 @@
 import { BatchApplier, type BatchSink } from './batch-applier.ts';
 import type { DecodePump, PumpLane, QueuedMessage } from './decode-pump.ts';
 import type { SocketMode } from './endpoints.ts';
-import { GapFiller, type GapFillerOptions } from './gap-filler.ts';
+import { GapFiller } from './gap-filler.ts';
+import type { GapFillerOptions } from './gap-filler-options.ts';
 import type { IntakeTurn } from './intake-turn.ts';
 import type { ReplayOutcome } from './replay-client.ts';
 import type { Subscription } from './shared-bindings.ts';

@@ -101,6 +101,20 @@ export class StreamTracker {
     this.#ts.fill(Number.NaN);
   }
 
+  /**
+   * The epoch was taken to begin at 0, and did not: what lies before its first batch was sent before it was joined, and is
+   * not missing. False, and nothing done, unless the gap is that, and was counted as the last one found.
+   */
+  joinLate({ from, to }: GapRange): boolean {
+    if (this.#expected !== from || from !== this.firstSeq || this.#hasApplied) return false;
+    this.gaps -= 1;
+    this.missedBatches -= to - from + 1;
+    this.sawStart = false;
+    this.firstSeq = to + 1;
+    this.#expected = to + 1;
+    return true;
+  }
+
   /** What came last is not to be believed: the next batch makes first contact, in an epoch of its own. */
   disown(): void {
     this.#expected = undefined;

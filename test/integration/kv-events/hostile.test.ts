@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { DecodePump } from '#engine/kv-events/decode-pump.ts';
-import type { FillLimits } from '#engine/kv-events/gap-filler.ts';
+import type { FillLimits } from '#engine/kv-events/gap-filler-options.ts';
 import { IntakeTurn } from '#engine/kv-events/intake-turn.ts';
 import type { ReplayOutcome } from '#engine/kv-events/replay-client.ts';
 import { StreamReceiver } from '#engine/kv-events/stream-receiver.ts';

@@ -215,6 +215,68 @@ describe('GapFiller', () => {
     expect(notes.at(-1)).toBe('restart: the replay socket tcp://127.0.0.1:2 answers for another engine: the blocks known so far are given up');
   });
 
+  it('knows a buffer of no batches from another engine, and what was sent before as never seen rather than lost', async () => {
+    const { engine, network, receiver, epochs, rest, notes } = rig({ capacity: 0, backOffMs: 60_000 });
+    for (let n = 0; n < 5; n += 1) engine.publish();
+    network.connect();
+    await rest();
+    network.deliver(engine.publish());
+    await rest();
+    expect(seqs(epochs[0])).toEqual([5]);
+    expect(receiver.applier.tracker).toMatchObject({ epoch: 1, sawStart: false, firstSeq: 5, gaps: 0, missedBatches: 0, missedLost: 0 });
+    const reason = "tcp://127.0.0.1:2 keeps no batches (buffer_steps 0 in the engine's kv-events config), or answers for an engine that has published none: gaps cannot be filled";
+    expect(notes).toEqual(['gap: 5 batches (0 to 4) are missing; asking for them', `lost: the 5 batches before 5 were never seen: ${reason}`]);
+    expect(receiver.filler?.view()).toMatchObject({ state: 'failed', reason });
+    // A later gap is one; nobody is asked for it until the back-off is over.
+    engine.publish();
+    network.deliver(engine.publish());
+    await rest();
+    expect(seqs(epochs[0])).toEqual([5, 7]);
+    expect(receiver.applier.tracker).toMatchObject({ epoch: 1, gaps: 1, missedBatches: 1, missedLost: 1 });
+  });
+
+  it('takes a buffer of no batches for no restart when the connection is made anew, once it is known', async () => {
+    const { engine, network, receiver, epochs, rest, notes } = rig({ capacity: 0 });
+    network.connect();
+    network.deliver(engine.publish());
+    engine.publish();
+    network.deliver(engine.publish());
+    await rest();
+    network.disconnect();
+    network.connect();
+    await rest();
+    network.deliver(engine.publish());
+    await rest();
+    expect(epochs.map(seqs)).toEqual([[0, 2, 3]]);
+    expect(notes.filter((note) => note.startsWith('restart'))).toEqual([]);
+    expect(receiver.applier.tracker).toMatchObject({ epoch: 1, gaps: 1, missedLost: 1 });
+    // A restart shows as it does without a replay socket.
+    network.disconnect();
+    engine.restart();
+    network.connect();
+    await rest();
+    network.deliver(engine.publish());
+    await rest();
+    expect(epochs.map(seqs)).toEqual([[0, 2, 3], [0]]);
+  });
+
+  it('gives up blocks once when nothing told an empty buffer from a restart, and counts nothing as lost for it', async () => {
+    const { engine, network, receiver, epochs, rest } = rig({ capacity: 0 });
+    network.connect();
+    await rest();
+    for (let n = 0; n < 3; n += 1) network.deliver(engine.publish());
+    await rest();
+    for (let round = 0; round < 2; round += 1) {
+      network.disconnect();
+      network.connect();
+      await rest();
+      network.deliver(engine.publish());
+      await rest();
+    }
+    expect(epochs.map(seqs)).toEqual([[0, 1, 2], [3, 4]]);
+    expect(receiver.applier.tracker).toMatchObject({ epoch: 2, firstSeq: 3, gaps: 0, missedBatches: 0, missedLost: 0 });
+  });
+
   it('asks again when the connection is made anew while it asks', async () => {
     const { engine, network, epochs, rest, receiver } = rig();
     for (let n = 0; n < 4; n += 1) engine.publish();

@@ -40,7 +40,7 @@ export class EngineBuffer {
     this.#clock += 1;
     const sent = { life: this.life, seq: this.#seq, ts: this.#clock, ...(events !== undefined && { events }) };
     this.#seq += 1;
-    this.#sent = [...this.#sent, sent].slice(-this.#capacity);
+    this.#sent = this.#capacity === 0 ? [] : [...this.#sent, sent].slice(-this.#capacity);
     return sent;
   }
 
