@@ -62,6 +62,8 @@ export interface EngineGauges {
   readonly gpuBlocks?: number;
   /** Data-parallel ranks, when the `engine` labels count up from 0 and there are several. */
   readonly dpRanks?: number;
+  /** The lowest `engine` label, when the labels count up: above 0, the instance is another node than the first of its deployment, or one rank of it. */
+  readonly firstRank?: number;
   /** Token-weighted, between the last two scrapes that saw queries; 0..1. */
   readonly prefixHitRate?: number;
   readonly externalHitRate?: number;

@@ -104,6 +104,7 @@ export class GaugeReducer {
       ...named('blockSize', cache.blockSize),
       ...named('gpuBlocks', cache.gpuBlocks),
       ...named('dpRanks', dpRanks(byName)),
+      ...named('firstRank', firstRank(byName)),
       ...named('prefixHitRate', this.#prefixHitRate),
       ...named('externalHitRate', this.#externalHitRate),
       ...named('promptTokensPerSecond', rate(PROMPT_TOKENS)),
@@ -189,6 +190,13 @@ function dpRanks(byName: ByName): number | undefined {
   if (engines.size < 2 || engines.size > MAX_RANKS) return undefined;
   for (let rank = 0; rank < engines.size; rank += 1) if (!engines.has(String(rank))) return undefined;
   return engines.size;
+}
+
+/** The label is the data-parallel index over all nodes, as the rank that KV events are stamped with (vllm/v1/engine/core_client.py, engine_ranks_managed). */
+function firstRank(byName: ByName): number | undefined {
+  const ranks = Array.from(new Set((byName.get(RUNNING) ?? []).map((sample) => sample.labels['engine'])), (engine) => (engine !== undefined && /^\d{1,6}$/.test(engine) ? Number(engine) : Number.NaN)).toSorted((a, b) => a - b);
+  const [first] = ranks;
+  return first !== undefined && ranks.every((rank, at) => rank === first + at) ? first : undefined;
 }
 
 function ratio(part: number | undefined, whole: number | undefined): number | undefined {

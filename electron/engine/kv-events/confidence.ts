@@ -53,6 +53,8 @@ export interface StreamFacts {
   readonly lagMs: number | undefined;
   readonly hasSeveralPublishers: boolean;
   readonly hasOtherRank: boolean;
+  /** The instance itself says which ranks it has. */
+  readonly isRankTold: boolean;
   readonly residentBlocks: number;
   /** Stores left out because the stream named too many residencies. */
   readonly untrackedBlocks: number;
@@ -108,7 +110,7 @@ function doubtsOf(facts: StreamFacts): KvDoubt[] {
     doubt('lagging', Math.min(0.3, (lagMs - TOLERATED_LAG_MS) / WORST_LAG_MS), `The last batch came ${(lagMs / 1000).toFixed(1)} s after its timestamp: numbers are that old, or the two clocks disagree.`);
   }
   if (facts.hasSeveralPublishers) doubt('shared-stream', 0.9, 'Several publishers share this stream: their sequences cannot be told apart, and neither can their blocks.');
-  if (facts.hasOtherRank) doubt('other-rank', 0.2, 'Batches say another rank than the endpoint was taken for: blocks are shown under the wrong rank.');
+  if (facts.hasOtherRank) doubt('other-rank', 0.2, `Batches say another rank than the endpoint was taken for: blocks are shown under the wrong rank.${facts.isRankTold ? '' : " Or the instance is a later node, whose ranks count on: only the engine labels of its /metrics would tell, and those are not there."}`);
   if (untrackedBlocks > 0) doubt('blocks-untracked', Math.min(0.9, untrackedBlocks / (untrackedBlocks + residentBlocks)), `${many(untrackedBlocks, 'block', 'blocks')} in too many places to follow: they are missing from the numbers.`);
   if (displacedBlocks > 0) doubt('blocks-displaced', 0.3, `pdscope's own block index was full and gave up ${many(displacedBlocks, 'block', 'blocks')} of this stream: they are missing from the numbers (--keep-blocks sets its size).`);
   return doubts;

@@ -44,6 +44,8 @@ export interface KvEventsOptions {
   readonly replayTimeoutMs?: number;
   /** Called for every range of batches found missing. */
   readonly onGap?: (stream: StreamId, gap: GapRange) => void;
+  /** The lowest data-parallel rank that an instance itself says it has (`engine` labels of `/metrics`). Default: not told. */
+  readonly firstRank?: (instance: InstanceId) => number | undefined;
   /** Gets every event in order, and what makes earlier ones void. */
   readonly observer?: KvObserver;
 }
@@ -121,7 +123,7 @@ export class KvEvents {
 
   #create(instance: AttachedInstance, { mode, topic, replayEndpoint }: KvEventsConfig, { rank, endpoint }: { readonly rank: number; readonly endpoint: string }): KvStream {
     const id = streamId(instance.id, rank);
-    const { books, observer, replayTimeoutMs } = this.#options;
+    const { books, observer, replayTimeoutMs, firstRank } = this.#options;
     return new KvStream({
       identity: { id, instance: instance.id, instanceName: instance.name, rank },
       endpoint,
@@ -137,6 +139,7 @@ export class KvEvents {
       frames: this.#frames,
       books,
       ...(observer !== undefined && { observer }),
+      ...(firstRank !== undefined && { firstRank: () => firstRank(instance.id) }),
       siblings: () => this.#streams.get(instance.id)?.streams ?? [],
       onGap: (gap) => this.#options.onGap?.(id, gap),
       onPhase: (phase, reason) => this.#logger.debug({ stream: id, endpoint, phase, reason }, 'KV event stream changed state'),

@@ -32,6 +32,8 @@ export interface KvStreamOptions extends SharedIntake, Pick<StreamReceiverOption
   readonly frames: FrameRing;
   readonly books: BlockBooks;
   readonly observer?: KvObserver;
+  /** The lowest rank that the instance says it has. Default: not told. */
+  readonly firstRank?: () => number | undefined;
   /** Streams of all ranks of the instance, this one among them. Default: only this one. */
   readonly siblings?: () => readonly KvStream[];
   readonly onGap: (gap: GapRange) => void;
@@ -138,7 +140,8 @@ export class KvStream {
       isReplaying: filler?.isAsking === true,
       lagMs: this.#lagMs(),
       hasSeveralPublishers: applier.topics.size > 1 || this.#receiver.hasRivals,
-      hasOtherRank: this.#rankOffset !== undefined && this.#rankOffset !== 0 && !this.#isLaterNode,
+      hasOtherRank: this.#hasOtherRank,
+      isRankTold: this.#options.firstRank?.() !== undefined,
       residentBlocks: resident.reduce((sum, { blocks }) => sum + blocks, 0),
       untrackedBlocks: now.untracked - mark.untracked,
       displacedBlocks: now.displaced - mark.displaced,
@@ -207,14 +210,21 @@ export class KvStream {
     return lastRank === undefined ? undefined : lastRank - this.identity.rank;
   }
 
+  get #hasOtherRank(): boolean {
+    return this.#rankOffset !== undefined && this.#rankOffset !== 0 && !this.#isLaterNode;
+  }
+
   /**
    * Whether the instance is another node than the first of its deployment, whose ranks, and ports, count on (vLLM stamps the
-   * global data-parallel index): all of its streams are there, and say ranks by the same amount higher. A base port that is
-   * off by one looks alike but for the last stream, which finds nobody.
+   * global data-parallel index). Its `/metrics` tell. Without them: all of its streams are there, and say ranks by the same
+   * amount higher. A base port that is off by one looks alike but for the last stream, which finds nobody; an instance of
+   * one rank has no other stream, so of it nothing but `/metrics` tells.
    */
   get #isLaterNode(): boolean {
-    const siblings = this.#options.siblings?.() ?? [];
     const offset = this.#rankOffset ?? 0;
+    const told = this.#options.firstRank?.();
+    if (told !== undefined) return offset > 0 && offset === told;
+    const siblings = this.#options.siblings?.() ?? [];
     return offset > 0 && siblings.length > 1 && siblings.every((stream) => stream.#rankOffset === offset || (stream.#rankOffset === undefined && stream.#state() === 'silent'));
   }
 

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KvStreamView } from '#shared/kv.ts';
 import { OPERATION_INPUTS } from '#shared/operations.ts';
-import { KvEvents } from '#engine/kv-events/kv-events.ts';
+import { KvEvents, type KvEventsOptions } from '#engine/kv-events/kv-events.ts';
 import { P0, TestPublisher, config, freePort, freePorts, indexed, removed, stored, until } from './publisher.ts';
 
 const open: KvEvents[] = [];
@@ -11,7 +11,7 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((events) => events.close()));
 });
 
-function kvEvents(indexedBy = indexed()): KvEvents {
+function kvEvents(indexedBy: Pick<KvEventsOptions, 'books' | 'observer' | 'firstRank'> = indexed()): KvEvents {
   const events = new KvEvents(indexedBy);
   open.push(events);
   return events;
@@ -79,5 +79,29 @@ describe('ranks', () => {
     await until(() => view(events, 0).batches === 1, 'a batch of the wrong one');
     expect(doubts(0)).toEqual(['other-rank']);
     expect(view(events, 0).stateReason).toBe('its batches say rank 1, but the endpoint was taken for rank 0');
+  });
+
+  it.each([
+    [8, 1, [], 'its batches say rank 8: the ranks of this instance count from 8'],
+    [0, 1, ['other-rank'], 'its batches say rank 8, but the endpoint was taken for rank 0'],
+    [undefined, 1, ['other-rank'], 'its batches say rank 8, but the endpoint was taken for rank 0'],
+    // All streams agree, but the instance itself says otherwise.
+    [7, 2, ['other-rank'], 'its batches say rank 8, but the endpoint was taken for rank 0'],
+  ] as const)('believes an instance whose /metrics say that its ranks begin at %s (%i rank)', async (firstRank, ranks, codes, reason) => {
+    const base = await freePorts(2);
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${base}`);
+    await using other = await TestPublisher.bound(`tcp://127.0.0.1:${base + 1}`);
+    const events = kvEvents({ ...indexed(), firstRank: () => firstRank });
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base}`, ranks }));
+    await until(() => events.streams().every((stream) => stream.state === 'silent'), 'connection');
+    await publisher.batch(0, [stored(1)], { rank: 8 });
+    await other.batch(0, [stored(1)], { rank: 9 });
+    await until(() => events.streams().every((stream) => stream.batches === 1), 'batches');
+    const { stateReason } = view(events);
+    // Made-up timestamps lag.
+    const reasons = (view(events).reasons ?? []).filter(({ code }) => code !== 'lagging');
+    expect(reasons.map(({ code }) => code)).toEqual(codes);
+    expect(stateReason).toBe(reason);
+    expect(reasons[0]?.text.includes('later node') === true).toBe(firstRank === undefined);
   });
 });

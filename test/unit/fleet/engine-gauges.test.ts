@@ -8,27 +8,30 @@ const parse = (text: string) => parsePrometheusText(text, { wants: isGaugeMetric
 const at = (seconds: number) => ({ monotonicMs: seconds * 1000, unixMs: 1_800_000_000_000 + seconds * 1000 });
 
 const SINGLE = {
-  scrapedAtUnixMs: 1_800_000_000_000, running: 17, waiting: 5, waitingDeferred: 2, kvUsage: 0.41, blockSize: 16, gpuBlocks: 27_408,
+  scrapedAtUnixMs: 1_800_000_000_000, running: 17, waiting: 5, waitingDeferred: 2, kvUsage: 0.41, blockSize: 16, firstRank: 0, gpuBlocks: 27_408,
   preemptions: 2, promptTokensBySource: { localCompute: 83_676, localCacheHit: 41_344, externalKvTransfer: 0 },
 };
 
 describe('golden pages', () => {
   it.each([
-    ['two ranks behind one address', ['0', '1'], 2],
-    ['one rank', ['0'], undefined],
-    ['one rank of a larger engine with an address of its own', ['3'], undefined],
-    ['more ranks than any engine has', Array.from({ length: 1025 }, (_, rank) => String(rank)), undefined],
-    ['ranks of another node, whose numbers the header would not take', ['2', '3'], undefined],
-  ])('counts ranks: %s', (_name, engines, expected) => {
+    ['two ranks behind one address', ['0', '1'], 2, 0],
+    ['one rank', ['0'], undefined, 0],
+    ['one rank of a larger engine with an address of its own', ['3'], undefined, 3],
+    ['more ranks than any engine has', Array.from({ length: 1025 }, (_, rank) => String(rank)), undefined, 0],
+    ['ranks of another node, whose numbers the header would not take', ['2', '3'], undefined, 2],
+    ['labels that do not count up', ['1', '3'], undefined, undefined],
+    ['labels that are no numbers', ['a', '1'], undefined, undefined],
+  ])('counts ranks: %s', (_name, engines, expected, first) => {
     const text = engines.map((engine) => `vllm:num_requests_running{engine="${engine}"} 1\n`).join('');
-    expect(new GaugeReducer().reduce(parse(text), { monotonicMs: 0, unixMs: 0 }).dpRanks).toBe(expected);
+    const gauges = new GaugeReducer().reduce(parse(text), { monotonicMs: 0, unixMs: 0 });
+    expect([gauges.dpRanks, gauges.firstRank]).toEqual([expected, first]);
   });
 
   it('sums over the engines of one server', () => {
     const gauges = new GaugeReducer().reduce(parse(golden('vllm-metrics.txt')), at(0));
     expect(gauges).toEqual({
       scrapedAtUnixMs: 1_800_000_000_000, running: 35, waiting: 10, waitingDeferred: 4, kvUsage: expect.closeTo(0.445, 12) as number,
-      blockSize: 16, dpRanks: 2, gpuBlocks: 54_816, preemptions: 8,
+      blockSize: 16, dpRanks: 2, firstRank: 0, gpuBlocks: 54_816, preemptions: 8,
       promptTokensBySource: { localCompute: 240, localCacheHit: 222_272, externalKvTransfer: 450_508 },
       nixlExpired: 2, nixlFailedTransfers: 2,
     });
@@ -116,7 +119,7 @@ vllm:cache_config_info{engine="1",block_size="32",num_gpu_blocks="100"} 1
 
   it('takes None, NaN and nothing at all as not known', () => {
     const text = 'vllm:cache_config_info{engine="0",block_size="None",num_gpu_blocks="None"} 1\nvllm:num_requests_running{engine="0"} NaN\nvllm:kv_cache_usage_perc{engine="0"} NaN\n';
-    expect(new GaugeReducer().reduce(parse(text), at(0))).toEqual({ scrapedAtUnixMs: 1_800_000_000_000 });
+    expect(new GaugeReducer().reduce(parse(text), at(0))).toEqual({ scrapedAtUnixMs: 1_800_000_000_000, firstRank: 0 });
     expect(new GaugeReducer().reduce([], at(0))).toEqual({ scrapedAtUnixMs: 1_800_000_000_000 });
   });
 });

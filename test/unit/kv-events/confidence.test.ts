@@ -4,7 +4,7 @@ import { instanceConfidence, streamConfidence, type StreamFacts } from '#engine/
 
 const SOUND: StreamFacts = {
   state: 'live', applied: 100, unseen: 0, isKnownEmpty: false, lost: 0, waiting: 0, badMessages: 0, events: 400, badEvents: 0, unknownEvents: 0,
-  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, residentBlocks: 500,
+  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, isRankTold: false, residentBlocks: 500,
   untrackedBlocks: 0, displacedBlocks: 0,
 };
 const of = (part: Partial<StreamFacts>) => streamConfidence({ ...SOUND, ...part });
@@ -69,7 +69,7 @@ describe('streamConfidence', () => {
       state: fc.constantFrom('connecting' as const, 'live' as const, 'silent' as const, 'lost' as const, 'failed' as const), applied: count, unseen: count,
       isKnownEmpty: fc.boolean(), lost: count, waiting: count, badMessages: count, events: count, badEvents: count, unknownEvents: count, removedBlocks: count,
       unknownRemovals: count, isLifeUncertain: fc.boolean(), isReplaying: fc.boolean(), lagMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }), hasSeveralPublishers: fc.boolean(),
-      hasOtherRank: fc.boolean(), residentBlocks: count, untrackedBlocks: count, displacedBlocks: count,
+      hasOtherRank: fc.boolean(), isRankTold: fc.boolean(), residentBlocks: count, untrackedBlocks: count, displacedBlocks: count,
     });
     fc.assert(fc.property(facts, (some) => {
       const { confidence, reasons } = streamConfidence(some);
