@@ -1,5 +1,5 @@
 /**
- * What a link to pdscope carries: view, filter, selection, window. It lives in the hash, so that it works under `app://`,
+ * What a link to pdscope carries: view, filter, selection, window, and what was opened or hidden. It lives in the hash, so that it works under `app://`,
  * never reaches a server log, and leaves the query string (the one-time token) alone.
  */
 import { VIEWS, type ViewId } from '#shared/views.ts';
@@ -18,10 +18,18 @@ export interface UrlState {
   readonly windowMin: 5 | 15;
   /** Instance or instances the view is narrowed to; '' = all. */
   readonly scope: string;
-  /** Metric of a chart, colouring of a map, order of a tree; '' = the view's default. */
+  /** Metric of a chart, colouring of a map, order of a tree, medium of blocks; '' = the view's default. */
   readonly metric: string;
   /** Percentile of the latency chart; '' = the view's default. */
   readonly percentile: string;
+  /** `table` = the table behind a chart or a map; '' = the drawing. */
+  readonly form: string;
+  /** Names of what is folded open, separated by commas. */
+  readonly open: string;
+  /** Names of lines left out of a chart, separated by commas. */
+  readonly hidden: string;
+  /** What is picked inside the section or the tab: a storm, a block of an event, the beginning of a hash; '' = the first, or all. */
+  readonly pick: string;
 }
 
 export const DEFAULT_URL_STATE: UrlState = {
@@ -34,9 +42,13 @@ export const DEFAULT_URL_STATE: UrlState = {
   scope: '',
   metric: '',
   percentile: '',
+  form: '',
+  open: '',
+  hidden: '',
+  pick: '',
 };
 
-const TEXT_KEYS = { filter: 'q', highlight: 'hl', selection: 'sel', tab: 'tab', scope: 'in', metric: 'metric', percentile: 'pct' } as const;
+const TEXT_KEYS = { filter: 'q', highlight: 'hl', selection: 'sel', tab: 'tab', scope: 'in', metric: 'metric', percentile: 'pct', form: 'as', open: 'open', hidden: 'hide', pick: 'pick' } as const;
 type TextKey = keyof typeof TEXT_KEYS;
 const textKeys = Object.keys(TEXT_KEYS) as TextKey[];
 

@@ -26,7 +26,7 @@ function answering(): FakeTransport {
 }
 
 async function show(url: Parameters<typeof setUrlState>[0], transport = answering(), state: EngineState = sampleState()): Promise<Mounted> {
-  setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '', ...url });
+  setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '', form: '', open: '', hidden: '', pick: '', ...url });
   const page = await mount(
     <>
       <HotkeyBinder />
@@ -46,7 +46,7 @@ describe('CacheView', () => {
   withLayout(1100, 520);
   afterEach(() => {
     document.body.replaceChildren();
-    setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '' });
+    setUrlState({ view: 'cache', tab: '', filter: '', selection: '', scope: '', metric: '', form: '', open: '', hidden: '', pick: '' });
   });
 
   it('shows the causes that matter with examples, and the tail under its sum until it is opened', async () => {
@@ -91,10 +91,32 @@ describe('CacheView', () => {
     await page.until(() => lines(page).length > 0);
   });
 
+  it('shows from a link what was hidden or put into a table', async () => {
+    await using hits = await show({ form: 'table', hidden: 'index,engine-local' });
+    await hits.until(() => hits.root.querySelector('tbody tr') !== null);
+    await hits.click('button', 'chart');
+    expect(globalThis.location.hash).toBe('#/cache?hide=index%2Cengine-local');
+    const pressed = (): readonly (string | null)[] => [...hits.root.querySelectorAll('[aria-label="Lines"] button[aria-pressed="false"]')].map((button) => button.textContent);
+    expect(pressed()).toEqual(['engine, local', 'pdscope’s index']);
+    await hits.click('button', 'engine, local');
+    expect(pressed()).toEqual(['pdscope’s index']);
+    await hits.click('[role="tab"]', 'Causes');
+    expect(globalThis.location.hash).toBe('#/cache?tab=causes');
+  });
+
+  it('opens from a link the nodes of the tree that were open, and closes all', async () => {
+    const transport = answering();
+    const node = samplePage(undefined).children[0]?.node ?? 0;
+    await using tree = await show({ tab: 'tree', open: `nonsense,${node}` }, transport);
+    await tree.until(() => lines(tree).some((line) => line.getAttribute('aria-level') === '2'));
+    await tree.click('button', 'close all');
+    expect(globalThis.location.hash).toBe('#/cache?tab=tree');
+  });
+
   it('maps residency, counts what it cannot place, and has the same as a table by keyboard', async () => {
     const transport = answering();
     await using page = await show({ tab: 'residency' }, transport);
-    await page.until(() => page.text().includes('36,907 blocks placed'));
+    await page.until(() => page.text().includes('36,596 blocks placed'));
     expect(page.text()).toContain('▲ 311 blocks unplaced');
     expect([...page.root.querySelectorAll('canvas')].map((canvas) => canvas.getAttribute('aria-label'))[0]).toContain('P0: 9881 blocks, coloured by time since the block was stored');
     await page.click('button', 'table');

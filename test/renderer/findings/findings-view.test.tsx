@@ -16,7 +16,7 @@ interface Shown {
 }
 
 async function show(url: Parameters<typeof setUrlState>[0] = {}, page = samplePage(), state: EngineState = sampleState()): Promise<Shown> {
-  setUrlState({ view: 'findings', selection: '', filter: '', tab: '', ...url });
+  setUrlState({ view: 'findings', selection: '', filter: '', tab: '', open: '', ...url });
   const transport = new FakeTransport();
   transport.answer('findings.list', ({ all }) => ({ ...page, findings: page.findings.filter((finding) => all === true || !finding.isDismissed) }));
   const mounted = await mount(

@@ -13,6 +13,10 @@ const anyState: Arbitrary<UrlState> = record({
   scope: string(),
   metric: string(),
   percentile: string(),
+  form: string(),
+  open: string(),
+  hidden: string(),
+  pick: string(),
 });
 
 describe('url state', () => {

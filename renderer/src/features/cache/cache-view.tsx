@@ -79,9 +79,9 @@ export function CacheView(): ReactElement {
   );
 }
 
-/** Another question: narrowing, order and search of the last one do not carry over; a picked block does. */
+/** Another question: narrowing, order, form and search of the last one do not carry over; a picked block does. */
 function openSection(section: CacheSection): void {
-  setUrlState({ tab: section === CACHE_SECTIONS[0] ? '' : section, scope: '', metric: '', filter: '' });
+  setUrlState({ tab: section === CACHE_SECTIONS[0] ? '' : section, scope: '', metric: '', filter: '', form: '', open: '', hidden: '', pick: '' });
 }
 
 function SectionContent({ section, onOpen }: { readonly section: CacheSection; readonly onOpen: (ref: BlockRef) => void }): ReactElement {

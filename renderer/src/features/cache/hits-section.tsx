@@ -1,7 +1,7 @@
 /** Hit rates by source: kept apart, over time, and where sources that should agree do not. */
 import { Button, NativeSelect } from '@mantine/core';
-import { useMemo, useState, type ReactElement } from 'react';
-import type { CacheHits, HitSeries, HitSource } from '#shared/cache.ts';
+import { useMemo, type ReactElement } from 'react';
+import type { CacheHits, HitSeries } from '#shared/cache.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
@@ -11,7 +11,9 @@ import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 import { TimeChart } from '../../ui/time-chart.tsx';
-import { useUrlState } from '../../url/use-url-state.ts';
+import { readUrlList, toggleInUrlList } from '../../url/url-list.ts';
+import type { UrlState } from '../../url/url-state.ts';
+import { useUrlState, type SetUrlState } from '../../url/use-url-state.ts';
 import { DisagreementTable } from './disagreement-table.tsx';
 import { hitChartRows, hitRate, hitTableRows, sampleWords, seriesOf } from './hit-rows.ts';
 import { SOURCE_LOOK } from './hit-sources.ts';
@@ -30,39 +32,34 @@ export function HitsSection(): ReactElement {
   return (
     <div className={classes.section}>
       {error !== undefined && <div className={classes.notice}><Message tone="warning">Shown as last seen: {error.message}</Message></div>}
-      <Hits hits={value} scope={url.scope} onScope={(scope) => setUrl({ scope })} />
+      <Hits hits={value} url={url} setUrl={setUrl} />
     </div>
   );
 }
 
 interface HitsProps {
   readonly hits: CacheHits;
-  readonly scope: string;
-  readonly onScope: (scope: string) => void;
+  readonly url: UrlState;
+  readonly setUrl: SetUrlState;
 }
 
-function Hits({ hits, scope: wanted, onScope }: HitsProps): ReactElement {
-  const [isTable, setTable] = useState(false);
-  const [hidden, setHidden] = useState<ReadonlySet<HitSource>>(new Set());
+function Hits({ hits, url, setUrl }: HitsProps): ReactElement {
+  const isTable = url.form === 'table';
+  const hidden = new Set(readUrlList(url.hidden));
   const table = useMemo(() => hitTableRows(hits), [hits]);
   // An instance that left takes its narrowing with it.
-  const scope = table.some((row) => row.scope === wanted) ? wanted : '';
+  const scope = table.some((row) => row.scope === url.scope) ? url.scope : '';
   const series = seriesOf(hits, scope);
   const shown = series.filter(({ source, points }) => points.length > 0 && !hidden.has(source));
   const lines = shown.map(({ source }) => ({ key: source, name: SOURCE_LOOK[source].label, color: SOURCE_LOOK[source].color, dash: SOURCE_LOOK[source].dash }));
-  const toggle = (source: HitSource): void => {
-    const next = new Set(hidden);
-    if (!next.delete(source)) next.add(source);
-    setHidden(next);
-  };
   return (
     <>
       <StatStrip label="Hit rate by source">
         {series.map((one) => <SourceTile key={one.source} series={one} />)}
       </StatStrip>
       <SectionHead title="Hit rate over time">
-        <NativeSelect aria-label="Instance" value={scope} onChange={(event) => onScope(event.currentTarget.value)} data={table.map((row) => ({ value: row.scope, label: row.scope === '' ? 'whole fleet' : row.name }))} />
-        <Button onClick={() => setTable(!isTable)} aria-pressed={isTable}>{isTable ? 'chart' : 'table'}</Button>
+        <NativeSelect aria-label="Instance" value={scope} onChange={(event) => setUrl({ scope: event.currentTarget.value })} data={table.map((row) => ({ value: row.scope, label: row.scope === '' ? 'whole fleet' : row.name }))} />
+        <Button onClick={() => setUrl({ form: isTable ? '' : 'table' })} aria-pressed={isTable}>{isTable ? 'chart' : 'table'}</Button>
         <span className={classes.dim}>hit tokens of tokens asked, % · last {hits.windowS / 60} min{isTable ? '' : `, ${hits.stepS} s steps; a step in which nothing was asked is a gap`}</span>
       </SectionHead>
       {isTable ? <HitTable rows={table} /> : (
@@ -70,7 +67,7 @@ function Hits({ hits, scope: wanted, onScope }: HitsProps): ReactElement {
           <ul className={classes.legend} aria-label="Lines">
             {series.filter(({ points }) => points.length > 0).map(({ source }) => (
               <li key={source}>
-                <button type="button" className={classes.legendItem} aria-pressed={!hidden.has(source)} onClick={() => toggle(source)} title={SOURCE_LOOK[source].meaning}>
+                <button type="button" className={classes.legendItem} aria-pressed={!hidden.has(source)} onClick={() => setUrl({ hidden: toggleInUrlList(url.hidden, source) })} title={SOURCE_LOOK[source].meaning}>
                   <svg width={22} height={8} aria-hidden="true"><line x1={0} y1={4} x2={22} y2={4} stroke={SOURCE_LOOK[source].color} strokeWidth={2} strokeDasharray={SOURCE_LOOK[source].dash} /></svg>
                   {SOURCE_LOOK[source].label}
                 </button>
@@ -98,6 +95,7 @@ function SourceTile({ series }: { readonly series: HitSeries }): ReactElement {
       label={SOURCE_LOOK[source].label}
       value={rate === undefined ? undefined : `${formatPercent(rate)} %`}
       title={`${SOURCE_LOOK[source].meaning} ${counted}${sample === undefined ? '' : `, in ${sampleWords(sample)}`}.`}
+      isWide={sample !== undefined}
       rest={confidence === undefined && sample === undefined ? undefined : (
         <>
           {confidence !== undefined && <TrustMark trust={toTrust(confidence)} />}

@@ -31,7 +31,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
   const streams = useEngineSelector((engine) => engine?.streams.length ?? 1);
   const layout = mapLayout({ widthPx: width - SIDES_PX, heightPx: height - ABOVE_PX, streams });
   const { value, error } = usePolledQuery('cache.residency', { cells: layout.cells }, REFRESH_MS);
-  const [isTable, setTable] = useState(false);
+  const isTable = url.form === 'table';
   const [pointed, setPointed] = useState<{ readonly stream: string; readonly cell: number }>();
   const colouring = colouringOf(url.metric);
   const scale = SCALES[colouring];
@@ -39,7 +39,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
   const picked = block !== undefined && 'node' in block ? block.node : undefined;
 
   const rows = value?.rows ?? [];
-  const placed = rows.reduce((sum, row) => sum + row.blocks, 0);
+  const placed = rows.reduce((sum, row) => sum + row.blocks - row.unplaced, 0);
   const unplaced = rows.reduce((sum, row) => sum + row.unplaced, 0);
   const pointedRow = rows.find((row) => row.stream === pointed?.stream);
   const pick = (row: ResidencyRow, cell: number): void => {
@@ -55,13 +55,13 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
         <>
           <SectionHead title="Resident blocks by stream">
             <SegmentedControl aria-label="Colour by" value={colouring} data={COLOURINGS.map((one) => ({ value: one, label: one }))} onChange={(next) => setUrl({ metric: next === 'age' ? '' : next })} />
-            <Button onClick={() => setTable(!isTable)} aria-pressed={isTable}>{isTable ? 'map' : 'table'}</Button>
+            <Button onClick={() => setUrl({ form: isTable ? '' : 'table' })} aria-pressed={isTable}>{isTable ? 'map' : 'table'}</Button>
             <span className={classes.dim}>
               {formatCount(placed, 'block')} placed{unplaced > 0 && <span className={classes.warning} title="Resident, but their tokens are not known: late attach, placeholder or lost parent. They are counted, not drawn."> · ▲ {formatCount(unplaced, 'block')} unplaced</span>}
             </span>
           </SectionHead>
           <Legend scale={scale} hasFree={!isTable && rows.some((row) => (capacityCells(row, layout.cells) ?? 0) > row.node.length)} />
-          {isTable ? <ResidencyTable rows={rows} scale={scale} onPick={pick} /> : (
+          {isTable ? <ResidencyTable rows={rows} scale={scale} chosen={url.scope} onChoose={(scope) => setUrl({ scope })} onPick={pick} /> : (
             <>
               <p className={classes.reading} aria-hidden="true">
                 {pointedRow === undefined || pointed === undefined ? 'Point at a cell for its figures; click for its block. Oldest store first.' : cellWords(pointedRow, pointed.cell)}
@@ -97,7 +97,7 @@ function Legend({ scale, hasFree }: { readonly scale: Scale; readonly hasFree: b
           {label}
         </li>
       ))}
-      {hasFree && <li><span className={classes.scaleSwatch} data-free aria-hidden="true" />free</li>}
+      {hasFree && <li title="Room for blocks that no event announced: free, or in use by running requests and not yet whole"><span className={classes.scaleSwatch} data-free aria-hidden="true" />free</li>}
     </ul>
   );
 }

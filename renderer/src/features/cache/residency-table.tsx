@@ -1,7 +1,7 @@
 /** The residency map without a canvas: blocks per step of the scale, and every cell of one stream, by keyboard. */
 import { NativeSelect } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useRef, useState, type ReactElement } from 'react';
+import { useRef, type ReactElement } from 'react';
 import type { ResidencyRow } from '#shared/cache.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
@@ -18,12 +18,14 @@ const ROW_PX = 24;
 export interface ResidencyTableProps {
   readonly rows: readonly ResidencyRow[];
   readonly scale: Scale;
+  /** Stream whose cells are listed; the first for anything unknown. */
+  readonly chosen: string;
+  readonly onChoose: (stream: string) => void;
   readonly onPick: (row: ResidencyRow, cell: number) => void;
 }
 
-export function ResidencyTable({ rows, scale, onPick }: ResidencyTableProps): ReactElement {
+export function ResidencyTable({ rows, scale, chosen, onChoose, onPick }: ResidencyTableProps): ReactElement {
   const toTrust = useTrustOf();
-  const [chosen, setChosen] = useState('');
   const row = rows.find(({ stream }) => stream === chosen) ?? rows[0];
   return (
     <div className={classes.tableBox}>
@@ -31,7 +33,7 @@ export function ResidencyTable({ rows, scale, onPick }: ResidencyTableProps): Re
         <caption>Cells by {scale.title}</caption>
         <thead>
           <tr>
-            <th scope="col">stream</th><th scope="col" data-align="end">blocks</th><th scope="col" data-align="end">of</th><th scope="col" data-align="end" title="Resident, tokens not known">unplaced</th><th scope="col" data-align="end">blocks per cell</th>
+            <th scope="col">stream</th><th scope="col" data-align="end" title="Resident, placed or not">blocks</th><th scope="col" data-align="end" title="num_gpu_blocks, as the engine reports it">capacity</th><th scope="col" data-align="end" title="Capacity that no event announced: free, or in use by running requests and not yet whole">free</th><th scope="col" data-align="end" title="Resident, tokens not known">unplaced</th><th scope="col" data-align="end">blocks per cell</th>
             {scale.steps.map(({ label }) => <th key={label} scope="col" data-align="end">{label}</th>)}
             <th scope="col">confidence</th>
           </tr>
@@ -42,6 +44,7 @@ export function ResidencyTable({ rows, scale, onPick }: ResidencyTableProps): Re
               <th scope="row"><InstanceName role={one.role} name={nameOf(one)} /></th>
               <td data-align="end">{formatInteger(one.blocks)}</td>
               <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(one.capacityBlocks)}</td>
+              <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(Math.max(0, one.capacityBlocks - one.blocks))}</td>
               <td data-align="end">{formatInteger(one.unplaced)}</td>
               <td data-align="end">{formatInteger(one.blocksPerCell)}</td>
               {countSteps(scale, one).map((count, index) => <td key={scale.steps[index]?.label} data-align="end">{formatInteger(count)}</td>)}
@@ -54,7 +57,7 @@ export function ResidencyTable({ rows, scale, onPick }: ResidencyTableProps): Re
         className={classes.narrowSelect ?? ''}
         label="Cells of"
         value={row?.stream ?? ''}
-        onChange={(event) => setChosen(event.currentTarget.value)}
+        onChange={(event) => onChoose(event.currentTarget.value)}
         data={rows.map((one) => ({ value: one.stream, label: nameOf(one) }))}
       />
       {row !== undefined && <CellList row={row} onPick={(cell) => onPick(row, cell)} />}

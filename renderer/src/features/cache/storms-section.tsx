@@ -1,6 +1,6 @@
 /** Blocks that were evicted and needed again shortly after: a cache too small for its traffic. */
 import { NativeSelect } from '@mantine/core';
-import { useState, type ReactElement } from 'react';
+import type { ReactElement } from 'react';
 import type { EvictionStorm } from '#shared/cache.ts';
 import type { BlockRef } from '../../blocks/block-ref.ts';
 import { RunList } from '../../blocks/run-list.tsx';
@@ -60,10 +60,10 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
 }
 
 function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStorm[]; readonly onOpen: (ref: BlockRef) => void }): ReactElement {
-  const [chosen, setChosen] = useState('');
+  const [{ pick }, setUrl] = useUrlState();
   const streams = useEngineSelector((engine) => engine?.streams);
   const roles = useEngineSelector((engine) => engine?.instances);
-  const picked = storms.find((storm) => keyOf(storm) === chosen) ?? storms[0];
+  const picked = storms.find((storm) => keyOf(storm) === pick) ?? storms[0];
   return (
     <>
       <SectionHead title={`Storms · ${storms.length}`} />
@@ -88,7 +88,7 @@ function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStor
                   <td data-align="end">{formatDuration(storm.shortestMs)}</td>
                   <td data-align="end">{formatDuration(storm.medianMs)}</td>
                   <td><TrustMark trust={trustOfStreams(streams?.filter(({ id }) => id === storm.stream) ?? [])} /></td>
-                  <td><LinkButton aria-pressed={storm === picked} onClick={() => setChosen(keyOf(storm))}>samples</LinkButton></td>
+                  <td><LinkButton aria-pressed={storm === picked} onClick={() => setUrl({ pick: keyOf(storm) })}>samples</LinkButton></td>
                 </tr>
               );
             })}

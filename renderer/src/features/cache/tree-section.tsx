@@ -1,6 +1,6 @@
 /** The prefix tree over all instances: what hangs together, who holds it, how often it is used again. */
 import { Button, NativeSelect, SegmentedControl } from '@mantine/core';
-import { useCallback, useState, type ReactElement } from 'react';
+import { useCallback, useMemo, type ReactElement } from 'react';
 import { parseBlockRef, type BlockRef } from '../../blocks/block-ref.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
@@ -8,6 +8,7 @@ import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { formatCount, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
+import { readUrlList, writeUrlList } from '../../url/url-list.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { NoCache } from './no-cache.tsx';
 import { SearchResults } from './search-results.tsx';
@@ -26,7 +27,8 @@ const MOST_OPEN = 48;
 export function TreeSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => void }): ReactElement {
   const [url, setUrl] = useUrlState();
   const toTrust = useTrustOf();
-  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  // In the order of opening. Numbers of the index: those it forgot meanwhile open nothing.
+  const open = useMemo(() => new Set(readUrlList(url.open).filter((name) => /^\d{1,15}$/u.test(name)).map(Number).slice(-MOST_OPEN)), [url.open]);
   const order = ORDERS.find((one) => one === url.metric) ?? 'blocks';
   const instances = useEngineSelector((engine) => engine?.instances.filter(({ streams }) => streams.length > 0).map(({ id, name }) => `${id} ${name}`).join('\n') ?? '');
   const choices = instances.split('\n').filter((line) => line !== '').map((line) => line.split(' '));
@@ -39,13 +41,9 @@ export function TreeSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => vo
   const picked = block !== undefined && 'node' in block ? block.node : undefined;
   const show = useCallback((node: number) => onOpen({ node }), [onOpen]);
   const toggle = (node: number, isOpen: boolean): void => {
-    const next = new Set(open);
-    if (isOpen) next.add(node);
-    else next.delete(node);
+    const names = [...open].filter((one) => one !== node).map(String);
     // The oldest closes when too many are open.
-    const [oldest] = next;
-    if (next.size > MOST_OPEN && oldest !== undefined) next.delete(oldest);
-    setOpen(next);
+    setUrl({ open: writeUrlList(isOpen ? [...names, String(node)].slice(-MOST_OPEN) : names) });
   };
   const page = top?.page;
   return (
@@ -54,7 +52,7 @@ export function TreeSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => vo
         <TreeSearchBox value={url.filter} onChange={(filter) => setUrl({ filter })} />
         <NativeSelect aria-label="Held by" value={scope ?? ''} onChange={(event) => setUrl({ scope: event.currentTarget.value })} data={[{ value: '', label: 'held by anyone' }, ...choices.map(([id = '', name = id]) => ({ value: id, label: `held by ${name}` }))]} />
         <SegmentedControl aria-label="Order" value={order} data={[...ORDERS]} onChange={(next) => setUrl({ metric: next === 'blocks' ? '' : next })} />
-        <Button onClick={() => setOpen(new Set())} disabled={open.size === 0}>close all</Button>
+        <Button onClick={() => setUrl({ open: '' })} disabled={open.size === 0}>close all</Button>
         {page !== undefined && (
           <span className={classes.toolbarEnd}>
             <span title="Blocks in the index, of those it may hold">{formatInteger(page.totalNodes)} <span className={classes.dim}>of {formatCount(page.capacity, 'block')}</span></span>

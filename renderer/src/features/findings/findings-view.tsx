@@ -5,7 +5,7 @@
  * dismissed stays in the detail, where it can be brought back.
  */
 import { SegmentedControl } from '@mantine/core';
-import { useCallback, useMemo, useRef, useState, type ReactElement } from 'react';
+import { useCallback, useMemo, useRef, type ReactElement } from 'react';
 import { compileFilter } from '#shared/filter/compile.ts';
 import { FINDING_FILTER_FIELDS } from '#shared/filter/finding-fields.ts';
 import type { Finding } from '#shared/findings.ts';
@@ -22,6 +22,7 @@ import { useTableCommands } from '../../table/table-commands.ts';
 import { formatCount, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import records from '../../ui/record-table.module.css';
+import { readUrlList, toggleInUrlList } from '../../url/url-list.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { FindingDetail } from './finding-detail.tsx';
 import { findingLines } from './finding-lines.ts';
@@ -56,14 +57,14 @@ export function FindingsView(): ReactElement {
 
   const select = useCallback((selection: string) => setUrl({ selection }), [setUrl]);
   const selected = useMemo(() => findSelected(all, url.selection), [all, url.selection]);
-  const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
-  // A link to one place of several opens the others around it, until somebody folds them.
-  const isOpen = (code: string): boolean => folds.get(code) ?? (selected?.places.length === 1 && selected.code === code);
+  const folds = readUrlList(url.open);
+  // A link to one place of several opens the others around it; folding them selects the diagnosis.
+  const isOpen = (code: string): boolean => folds.includes(code) || (selected?.places.length === 1 && selected.code === code);
   const lines = findingLines(groups, isOpen);
   const selectedIndex = lines.findIndex(({ id }) => id === url.selection);
   const fold = (code: string, isToOpen: boolean): void => {
-    setFolds((before) => new Map(before).set(code, isToOpen));
-    if (!isToOpen && selected?.code === code) select(groups.find((group) => group.code === code)?.id ?? '');
+    const group = !isToOpen && selected?.code === code ? groups.find((one) => one.code === code) : undefined;
+    setUrl({ open: toggleInUrlList(url.open, code, isToOpen), ...(group !== undefined && { selection: group.id }) });
   };
   const move = (how: Move): void => {
     const index = moveSelection(how, { count: lines.length, selected: selectedIndex === -1 ? undefined : selectedIndex, firstVisible: 0, pageRows: PAGE_ROWS });

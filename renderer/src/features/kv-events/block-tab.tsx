@@ -1,17 +1,25 @@
 import { NativeSelect } from '@mantine/core';
-import { useState, type ReactElement } from 'react';
+import type { ReactElement } from 'react';
 import type { KvRow } from '#shared/kv.ts';
 import { BlockPanel } from '../../blocks/block-panel.tsx';
-import { formatBlockRef, type BlockRef } from '../../blocks/block-ref.ts';
+import { formatBlockRef, parseBlockRef } from '../../blocks/block-ref.ts';
 import { ViewLink } from '../../ui/view-link.tsx';
 import { formatCount } from '../../ui/format.ts';
 import classes from './kv-events.module.css';
 
-/** The blocks of an event, one at a time; neighbours open in place. Mount it anew for another event. */
-export function BlockTab({ row }: { readonly row: KvRow }): ReactElement {
-  const [hash, setHash] = useState(row.hashes[0] ?? '');
-  const [neighbour, setNeighbour] = useState<BlockRef>();
-  if (hash === '') return <p className={classes.missing}>This event names no block.</p>;
+export interface BlockTabProps {
+  readonly row: KvRow;
+  /** A hash of the event, or a reference to a neighbour's block; the event's first block for anything else. */
+  readonly pick: string;
+  readonly onPick: (pick: string) => void;
+}
+
+/** The blocks of an event, one at a time; neighbours open in place. */
+export function BlockTab({ row, pick, onPick }: BlockTabProps): ReactElement {
+  const own = row.hashes.find((one) => one === pick);
+  const neighbour = own === undefined ? parseBlockRef(pick) : undefined;
+  const hash = own ?? row.hashes[0];
+  if (hash === undefined) return <p className={classes.missing}>This event names no block.</p>;
   const block = neighbour ?? { stream: row.stream, hash };
   return (
     <>
@@ -19,10 +27,7 @@ export function BlockTab({ row }: { readonly row: KvRow }): ReactElement {
         <NativeSelect
           aria-label="Block of the event"
           value={neighbour === undefined ? hash : ''}
-          onChange={(event) => {
-            setNeighbour(undefined);
-            if (event.currentTarget.value !== '') setHash(event.currentTarget.value);
-          }}
+          onChange={(event) => onPick(event.currentTarget.value)}
           data={[...row.hashes.map((one, index) => ({ value: one, label: `${index + 1}: ${one}` })), ...(neighbour === undefined ? [] : [{ value: '', label: 'a neighbour' }])]}
           classNames={{ input: classes.mono ?? '' }}
         />
@@ -31,7 +36,7 @@ export function BlockTab({ row }: { readonly row: KvRow }): ReactElement {
         </span>
         <ViewLink to={{ view: 'cache', tab: 'tree', selection: formatBlockRef(block) }} title="The same block beside the prefix tree">in the prefix tree</ViewLink>
       </div>
-      <BlockPanel key={formatBlockRef(block)} block={block} onOpen={setNeighbour} />
+      <BlockPanel key={formatBlockRef(block)} block={block} onOpen={(ref) => onPick(formatBlockRef(ref))} />
     </>
   );
 }

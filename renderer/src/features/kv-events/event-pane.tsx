@@ -1,15 +1,14 @@
 /** Below the list: the selected event in three readings, and the resident blocks, which need no selection. */
 import { Tabs } from '@mantine/core';
-import { useState, type ReactElement, type Ref } from 'react';
+import type { ReactElement, Ref } from 'react';
 import type { KvRow } from '#shared/kv.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { useTabCommands } from '../../table/use-tab-commands.ts';
-import { setUrlState } from '../../url/use-url-state.ts';
+import { setUrlState, useUrlState } from '../../url/use-url-state.ts';
 import { BlockTab } from './block-tab.tsx';
 import { EventDetail } from './event-detail.tsx';
 import { FramesTab } from './frames-tab.tsx';
 import { ResidentPane } from './resident-pane.tsx';
-import type { ResidentQuery } from './use-resident-blocks.ts';
 import classes from './kv-events.module.css';
 
 const TABS = ['event', 'block', 'frames', 'resident'] as const;
@@ -28,11 +27,11 @@ export interface EventPaneProps {
 }
 
 export function EventPane({ selection, tab, selected, ref }: EventPaneProps): ReactElement {
-  const [resident, setResident] = useState<ResidentQuery>({ stream: '', medium: '', hash: '' });
+  const [url] = useUrlState();
   const currentEpoch = useEngineSelector((engine) => engine?.streams.find(({ id }) => id === selected?.row.stream)?.epochs);
   const tabs = selection === '' ? NO_SELECTION : TABS;
   const current = tabs.find((one) => one === tab) ?? tabs[0] ?? 'event';
-  const open = (next: string): void => setUrlState({ tab: next === 'event' ? '' : next });
+  const open = (next: string): void => setUrlState({ tab: next === 'event' ? '' : next, scope: '', metric: '', pick: '' });
   useTabCommands('KV events', { tabs, current, onTab: open });
   const missing = <p className={classes.missing}>Event {selection} is not in the list: filtered out, or no longer kept.</p>;
   return (
@@ -50,20 +49,20 @@ export function EventPane({ selection, tab, selected, ref }: EventPaneProps): Re
               onFilter={(filter) => setUrlState({ filter })}
               onBlock={() => open('block')}
               onResident={(hash) => {
-                setResident({ stream: '', medium: '', hash });
                 open('resident');
+                setUrlState({ pick: hash });
               }}
             />
           )}
         </Tabs.Panel>
         <Tabs.Panel value="block" tabIndex={0}>
-          {selected === undefined ? missing : <BlockTab key={selected.row.n} row={selected.row} />}
+          {selected === undefined ? missing : <BlockTab row={selected.row} pick={url.pick} onPick={(pick) => setUrlState({ pick })} />}
         </Tabs.Panel>
         <Tabs.Panel value="frames" tabIndex={0}>
           {/^\d+$/u.test(selection) && <FramesTab n={Number(selection)} />}
         </Tabs.Panel>
         <Tabs.Panel value="resident" tabIndex={0}>
-          <ResidentPane query={resident} onQuery={setResident} />
+          <ResidentPane query={{ stream: url.scope, medium: url.metric, hash: url.pick }} onQuery={({ stream, medium, hash }) => setUrlState({ scope: stream, metric: medium, pick: hash })} />
         </Tabs.Panel>
       </Tabs>
     </section>

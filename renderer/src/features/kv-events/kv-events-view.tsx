@@ -30,7 +30,7 @@ export function KvEventsView(): ReactElement {
   const detail = useRef<HTMLElement>(null);
   const columns = useKvColumns();
   const selected = useRememberedRow(view.rows, url.selection);
-  const select = useCallback((selection: string) => setUrl(selection !== '' && url.tab === 'resident' ? { selection, tab: '' } : { selection }), [setUrl, url.tab]);
+  const select = useCallback((selection: string) => setUrl(url.tab === 'resident' ? (selection === '' ? { selection } : { selection, tab: '', scope: '', metric: '', pick: '' }) : { selection, pick: '' }), [setUrl, url.tab]);
   return (
     <LiveList
       id="kv-events"

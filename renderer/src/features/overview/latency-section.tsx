@@ -1,6 +1,6 @@
 /** Per-instance latency over time. Loaded as its own chunk, because recharts is the heaviest thing on the page. */
 import { Button, NativeSelect, SegmentedControl } from '@mantine/core';
-import { useMemo, useState, type ReactElement } from 'react';
+import { useMemo, type ReactElement } from 'react';
 import type { Series, SeriesMetric } from '#shared/operations.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
@@ -10,6 +10,7 @@ import { formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { TimeChart, type ChartLine } from '../../ui/time-chart.tsx';
+import { readUrlList, writeUrlList } from '../../url/url-list.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { LatencyTable } from './latency-table.tsx';
 import classes from './overview.module.css';
@@ -30,8 +31,7 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
   const [url, setUrl] = useUrlState();
   const metric = METRICS.find((one) => one.value === url.metric) ?? METRICS[0];
   const percentile = PERCENTILES.find((one) => one === url.percentile) ?? 'p95';
-  const [isTable, setTable] = useState(false);
-  const [chosen, setChosen] = useState<ReadonlySet<string>>();
+  const isTable = url.form === 'table';
   const roleText = useEngineSelector((engine) => engine?.instances.map((instance) => `${instance.id} ${instance.role}`).join('\n') ?? '');
   const windowS = windowMin * 60;
   const stepS = windowMin === 5 ? 2 : 5;
@@ -40,7 +40,8 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
   const view = useMemo(() => {
     if (value === undefined) return undefined;
     const candidates = value.series.filter((series) => series.metric === metric.value && series.points.length > 0);
-    const shown = chosen === undefined ? busiest(candidates, MAX_LINES) : candidates.filter((series) => chosen.has(series.instance)).slice(0, MAX_LINES);
+    const chosen = new Set(readUrlList(url.scope));
+    const shown = chosen.size === 0 ? busiest(candidates, MAX_LINES) : candidates.filter((series) => chosen.has(series.instance)).slice(0, MAX_LINES);
     const shownIds = new Set<string>(shown.map((series) => series.instance));
     const inFlight = value.series.filter((series) => series.metric === 'inFlight' && shownIds.has(series.instance));
     return {
@@ -52,13 +53,13 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
       samples: shown.reduce((sum, series) => sum + (series.whole?.n ?? 0), 0),
       domain: [value.nowUnixMs - value.windowS * 1000, value.nowUnixMs] as const,
     };
-  }, [value, metric.value, percentile, chosen, roleText]);
+  }, [value, metric.value, percentile, url.scope, roleText]);
 
   const shownIds = new Set<string>(view?.shown.map((series) => series.instance));
   const toggle = (instance: string): void => {
     const next = new Set(shownIds);
     if (!next.delete(instance)) next.add(instance);
-    setChosen(next);
+    setUrl({ scope: writeUrlList(next) });
   };
 
   return (
@@ -67,7 +68,7 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
         <div className={classes.controls}>
           <NativeSelect aria-label="Metric" value={metric.value} data={METRICS} onChange={(event) => setUrl({ metric: event.currentTarget.value })} />
           <SegmentedControl aria-label="Percentile" value={percentile} data={[...PERCENTILES]} onChange={(next) => setUrl({ percentile: next })} />
-          <Button onClick={() => setTable(!isTable)} aria-pressed={isTable}>
+          <Button onClick={() => setUrl({ form: isTable ? '' : 'table' })} aria-pressed={isTable}>
             {isTable ? 'chart' : 'table'}
           </Button>
           <span className={classes.chartNote}>
