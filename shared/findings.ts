@@ -60,12 +60,23 @@ export interface Finding {
   /** How often it was seen, and in how many cases a leg was held back. */
   readonly count: number;
   readonly blocked: number;
-  /** Dismissed by a person, or over; it comes back when it is seen again afterwards. */
+  /** Not among the open ones: dismissed by a person, or over. */
   readonly isDismissed: boolean;
+  /** While a person's dismissal holds; absent on one that is merely over. */
+  readonly dismissal?: Dismissal;
   /** What it is about was looked at and is no more. Only of conditions that are watched, not of single requests. */
   readonly overAtUnixMs?: number;
   /** The latest, newest first; bounded. */
   readonly evidence: readonly FindingEvidence[];
+}
+
+/** A person has read it and wants it out of the way, though it may go on. It opens again when it gets worse. */
+export interface Dismissal {
+  readonly atUnixMs: number;
+  /** The first sighting after this opens it again: what is true for days deserves another look. */
+  readonly untilUnixMs: number;
+  /** Sightings since it was dismissed. */
+  readonly seenAgain: number;
 }
 
 /** For badges; `revision` grows with every change, so that lists know when to ask again. */

@@ -250,7 +250,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'profile.start': { title: 'Start profiling', kind: 'command', summary: 'POST /start_profile to all instances, or those named.' },
   'profile.stop': { title: 'Stop profiling', kind: 'command', summary: 'POST /stop_profile to all instances, or those named.' },
   'findings.list': { title: 'Findings', kind: 'query', summary: 'What pdscope concluded, with evidence and next steps.' },
-  'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it is seen again.' },
+  'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it gets worse, or is seen again after 8 hours.' },
   'findings.restore': { title: 'Bring back finding', kind: 'command', summary: 'Open a dismissed finding again.' },
   'findings.clear': { title: 'Clear findings', kind: 'destructive', summary: 'Forget all findings.' },
   'explain.set': { title: 'Explain misses', kind: 'command', summary: 'Ask an instance for the tokens of new prompts, to tell why they missed; prompts are kept until then.' },

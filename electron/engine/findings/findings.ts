@@ -5,9 +5,13 @@
  * A finding is one code about one instance under one protocol. Its title stays that of the first verdict; severity,
  * effect and next step are those of the worst one seen, because a problem that killed an engine once is not small
  * because its last case was. Evidence has one line per request.
+ *
+ * A dismissal holds while the same is seen again, else it were of no use for what lasts; sightings are counted meanwhile.
+ * It ends when severity or effect get worse, when a person brings the finding back, and with the first sighting after
+ * its time.
  */
 import { PdscopeError } from '#shared/errors.ts';
-import { SEVERITIES, type Finding, type FindingEvidence, type FindingsPage, type FindingsSummary, type Severity, type Verdict } from '#shared/findings.ts';
+import { SEVERITIES, type Dismissal, type Finding, type FindingEvidence, type FindingsPage, type FindingsSummary, type Severity, type Verdict } from '#shared/findings.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
 import { cut } from '../cut-text.ts';
@@ -51,6 +55,8 @@ export interface FindingCount {
 
 /** Codes are words in the source; more than this many are not. */
 const MAX_COUNTS = 1000;
+/** A shift: whoever comes next sees what is still there. */
+const DISMISSED_FOR_MS = 8 * 3_600_000;
 const MAX_MESSAGE = 1000;
 const MAX_TITLE = 200;
 const MAX_NEXT_STEP = 600;
@@ -80,10 +86,12 @@ export class Findings implements ConditionSink {
     finding.count += 1;
     if (verdict.isBlocked === true) finding.blocked += 1;
     finding.lastAtUnixMs = atUnixMs;
-    finding.isDismissed = false;
     delete finding.overAtUnixMs;
     if (subject.instanceName !== undefined) finding.instanceName = subject.instanceName;
-    escalate(finding, verdict);
+    const isWorse = escalate(finding, verdict);
+    const { dismissal } = finding;
+    if (dismissal === undefined || isWorse || atUnixMs > dismissal.untilUnixMs) open(finding);
+    else finding.dismissal = { ...dismissal, seenAgain: dismissal.seenAgain + 1 };
     this.#addEvidence(finding, {
       atUnixMs,
       message: cut(verdict.message, MAX_MESSAGE),
@@ -131,14 +139,19 @@ export class Findings implements ConditionSink {
     return { open, dismissed, evicted: this.#evicted, revision: this.#revision };
   }
 
-  /** Hidden until it is seen again, or brought back. @throws PdscopeError `finding_not_found`. */
+  /** Hidden until it gets worse, is seen after its time, or is brought back. @throws PdscopeError `finding_not_found`. */
   dismiss(id: string): void {
-    this.#setDismissed(id, true);
+    const finding = this.#find(id);
+    const atUnixMs = this.#now();
+    const dismissal: Dismissal = { atUnixMs, untilUnixMs: atUnixMs + DISMISSED_FOR_MS, seenAgain: 0 };
+    Object.assign(finding, { isDismissed: true, dismissal });
+    this.#revision += 1;
   }
 
   /** Open again; one that is open stays so. @throws PdscopeError `finding_not_found`. */
   restore(id: string): void {
-    this.#setDismissed(id, false);
+    open(this.#find(id));
+    this.#revision += 1;
   }
 
   clear(): number {
@@ -148,11 +161,10 @@ export class Findings implements ConditionSink {
     return cleared;
   }
 
-  #setDismissed(id: string, isDismissed: boolean): void {
+  #find(id: string): Kept {
     const finding = this.#byId.get(id);
     if (finding === undefined) throw new PdscopeError('finding_not_found', `There is no finding "${id}": it was cleared or evicted.`);
-    finding.isDismissed = isDismissed;
-    this.#revision += 1;
+    return finding;
   }
 
   /** The newest first, one per request. */
@@ -207,13 +219,21 @@ function create(id: string, verdict: Verdict, subject: VerdictSubject, atUnixMs:
   };
 }
 
-function escalate(finding: Kept, { severity, effect, nextStep }: Verdict): void {
+function open(finding: Kept): void {
+  finding.isDismissed = false;
+  delete finding.dismissal;
+}
+
+/** Whether the finding is worse than it was. */
+function escalate(finding: Kept, { severity, effect, nextStep }: Verdict): boolean {
+  const before = { severity: finding.severity, effect: finding.effect };
   if (rankOf(severity) > rankOf(finding.severity)) {
     finding.severity = severity;
     finding.nextStep = cut(nextStep, MAX_NEXT_STEP);
   }
   // Dying is worse than hanging.
   if (effect === 'kills' || (effect !== undefined && finding.effect === undefined)) finding.effect = effect;
+  return finding.severity !== before.severity || finding.effect !== before.effect;
 }
 
 function rankOf(severity: Severity): number {

@@ -31,6 +31,15 @@ export function seenWords(count: number): string {
   return count === 1 ? 'seen once' : `seen ${formatCount(count, 'time')}`;
 }
 
+/** What a finding that is not open is: `over`, `dismissed`, `dismissed, seen again 3 times`; undefined while it is open. */
+export function closedWords(places: readonly Pick<Finding, 'isDismissed' | 'dismissal' | 'overAtUnixMs'>[]): string | undefined {
+  if (!places.every(({ isDismissed }) => isDismissed)) return undefined;
+  // What a person dismissed stays so when it ends: it may begin again.
+  if (places.every(({ dismissal }) => dismissal === undefined)) return 'over';
+  const again = places.reduce((sum, { dismissal }) => sum + (dismissal?.seenAgain ?? 0), 0);
+  return again === 0 ? 'dismissed' : `dismissed, seen again ${again === 1 ? 'once' : formatCount(again, 'time')}`;
+}
+
 /** The finding with all kept cases, for people to paste. */
 export function findingText(finding: Finding, isBlocking: boolean): string {
   const about = [finding.instanceName ?? finding.instance, finding.connector].filter((part) => part !== undefined);

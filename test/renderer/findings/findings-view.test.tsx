@@ -8,7 +8,7 @@ import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
 import { sampleFinding, samplePage } from '../fixtures/sample-findings.ts';
-import { sampleState } from '../fixtures/sample-state.ts';
+import { NOW, sampleState } from '../fixtures/sample-state.ts';
 
 interface Shown {
   readonly page: Mounted;
@@ -105,13 +105,15 @@ describe('FindingsView', () => {
   });
 
   it('shows dismissed ones when asked, and says that they are', async () => {
-    const { page, transport } = await show({}, samplePage([sampleFinding({ id: 'old', code: 'old', title: 'Long ago', isDismissed: true })]));
+    const { page, transport } = await show({}, samplePage([sampleFinding({ id: 'old', code: 'old', title: 'Long ago', isDismissed: true, dismissal: { atUnixMs: NOW, untilUnixMs: NOW + 60_000, seenAgain: 3 } }), sampleFinding({ id: 'over', code: 'over', title: 'Ended', isDismissed: true, overAtUnixMs: NOW })]));
     await using _ = page;
     expect(titles(page)).not.toContain('Long ago dismissed');
     await act(async () => setUrlState({ tab: 'dismissed' }));
-    expect(titles(page)).toEqual(['Long ago dismissed']);
-    await act(async () => setUrlState({ tab: 'all' }));
-    expect(titles(page)).toHaveLength(4);
+    expect(titles(page)).toEqual(['Long ago dismissed, seen again 3 times', 'Ended over']);
+    await act(async () => setUrlState({ selection: 'old' }));
+    expect(page.find('section', 'Finding').textContent).toContain('yes, seen again 3 times; it opens again when it gets worse, when it is seen after 20');
+    await act(async () => setUrlState({ tab: 'all', selection: '' }));
+    expect(titles(page)).toHaveLength(5);
     expect(transport.calls.at(-1)).toEqual({ name: 'findings.list', input: { all: true } });
   });
 

@@ -78,17 +78,53 @@ describe('findings', () => {
     expect(findings.summary().evicted).toBe(1);
   });
 
-  it('are hidden when dismissed, until they are seen again', () => {
-    const findings = new Findings();
+  it('stay dismissed while the same is seen again, and count it, until their time is over', () => {
+    let now = 1000;
+    const findings = new Findings({ now: () => now });
     findings.report(verdict());
     const before = findings.summary().revision;
     findings.dismiss('late_read/-/-');
     expect(findings.list().findings).toEqual([]);
     expect(findings.list({ all: true }).findings).toHaveLength(1);
     expect(findings.summary()).toMatchObject({ open: { warning: 0 }, dismissed: 1, revision: before + 1 });
+    const untilUnixMs = 1000 + 8 * 3_600_000;
+    expect(findings.list({ all: true }).findings[0]?.dismissal).toEqual({ atUnixMs: 1000, untilUnixMs, seenAgain: 0 });
+    now = untilUnixMs;
+    for (let n = 0; n < 3; n += 1) findings.report(verdict());
+    expect(findings.list().findings).toEqual([]);
+    expect(findings.list({ all: true }).findings).toMatchObject([{ count: 4, lastAtUnixMs: untilUnixMs, isDismissed: true, dismissal: { seenAgain: 3 } }]);
+    now += 1;
     findings.report(verdict());
-    expect(findings.list().findings).toMatchObject([{ count: 2, isDismissed: false }]);
+    expect(findings.list().findings).toMatchObject([{ count: 5, isDismissed: false }]);
+    expect(findings.list().findings[0]).not.toHaveProperty('dismissal');
     expect(() => findings.dismiss('nothing')).toThrow(expect.objectContaining({ code: 'finding_not_found' }));
+  });
+
+  it.each([
+    ['a higher severity', { severity: 'error' }, true],
+    ['an effect that was not seen before', { effect: 'hangs' }, true],
+    ['a lower severity', { severity: 'info' }, false],
+  ] as const)('seen after a dismissal with %s', (_, worse, isOpen) => {
+    const findings = new Findings();
+    findings.report(verdict());
+    findings.dismiss('late_read/-/-');
+    findings.report(verdict(worse));
+    expect(findings.list().findings).toHaveLength(isOpen ? 1 : 0);
+  });
+
+  it('open by themselves after they were over, but not against a dismissal', () => {
+    const findings = new Findings();
+    const over = { code: 'late_read' };
+    findings.report(verdict());
+    findings.settle(over);
+    expect(findings.list().findings).toEqual([]);
+    findings.report(verdict());
+    expect(findings.list().findings).toHaveLength(1);
+    findings.dismiss('late_read/-/-');
+    findings.settle(over);
+    findings.report(verdict());
+    expect(findings.list().findings).toEqual([]);
+    expect(findings.list({ all: true }).findings).toMatchObject([{ isDismissed: true, dismissal: { seenAgain: 1 } }]);
   });
 
   it('are open again when brought back, with all that was seen of them', () => {

@@ -18,7 +18,7 @@ export function FindingActions({ group, isBlocking }: { readonly group: FindingG
     <>
       <div className={classes.buttons}>
         <Button
-          title={`${isDismissed ? 'List it among the open findings again' : 'Hide it until it is seen again; it can be brought back'} (d)`}
+          title={`${isDismissed ? 'List it among the open findings again' : 'Hide it until it gets worse, or is seen again after 8 hours; it can be brought back'} (d)`}
           loading={isRunning}
           onClick={() => void toggle(group)}
         >

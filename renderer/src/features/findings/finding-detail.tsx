@@ -1,7 +1,7 @@
 import type { ReactElement, Ref } from 'react';
 import type { InstanceId } from '#shared/ids.ts';
 import { connectorWords, evidenceOf, nextStepsOf, type FindingGroup } from '../../findings/finding-groups.ts';
-import { blockedWords, effectWords, seenWords } from '../../findings/finding-words.ts';
+import { blockedWords, closedWords, effectWords, seenWords } from '../../findings/finding-words.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { DetailBlock, DetailHead } from '../../ui/detail-pane.tsx';
 import { Facts } from '../../ui/facts.tsx';
@@ -31,6 +31,7 @@ export function FindingDetail({ group, nowUnixMs, onSelect, onClose, ref }: Find
   const { places, isDismissed } = group;
   const [only] = places;
   const isOver = places.every(({ overAtUnixMs }) => overAtUnixMs !== undefined);
+  const dismissedUntilUnixMs = Math.min(...places.map(({ dismissal }) => dismissal?.untilUnixMs ?? Infinity));
   const evidence = evidenceOf(group);
   return (
     <section ref={ref} className={records.scroll} aria-label="Finding" tabIndex={-1}>
@@ -50,8 +51,8 @@ export function FindingDetail({ group, nowUnixMs, onSelect, onClose, ref }: Find
             ['instance', places.length === 1 && only?.instance !== undefined && <InstanceLink key="instance" id={only.instance} name={only.instanceName ?? only.instance} />],
             ['connector', connectorWords(places) || undefined],
             ['code', <code key="code" className={classes.mono}>{group.code}</code>],
-            ['over', isOver && 'yes: what it is about was looked at again and is gone; it opens when it is seen again'],
-            ['dismissed', isDismissed && !isOver && 'yes; it opens again when it is seen again, or when you bring it back'],
+            ['over', isOver && `yes: what it is about was looked at again and is gone${Number.isFinite(dismissedUntilUnixMs) ? '' : '; it opens when it is seen again'}`],
+            ['dismissed', isDismissed && Number.isFinite(dismissedUntilUnixMs) && `${closedWords(places)?.replace('dismissed', 'yes')}; it opens again when it gets worse, when it is seen after ${formatDateTime(dismissedUntilUnixMs)}, or when you bring it back`],
           ]}
         />
       </DetailBlock>

@@ -1,5 +1,6 @@
 import { useEffect, useRef, type KeyboardEvent, type ReactElement, type Ref } from 'react';
 import { connectorWords, instanceWords, placeWords, type FindingGroup } from '../../findings/finding-groups.ts';
+import { closedWords } from '../../findings/finding-words.ts';
 import { moveOfKey, type Move } from '../../table/selection.ts';
 import { ABSENT, formatAgo, formatCount, formatDateTime, formatInteger } from '../../ui/format.ts';
 import records from '../../ui/record-table.module.css';
@@ -71,7 +72,7 @@ export function FindingList({ lines, selection, onSelect, onMove, onFold, nowUni
                   <button type="button" className={classes.titleButton} aria-current={id === selection} onClick={() => onSelect(id)}>
                     {kind === 'place' ? lineWords(group) : group.title}
                   </button>
-                  {group.isDismissed && <span className={classes.dim}> {group.places.every(({ overAtUnixMs }) => overAtUnixMs !== undefined) ? 'over' : 'dismissed'}</span>}
+                  {group.isDismissed && <span className={classes.dim}> {closedWords(group.places)}</span>}
                 </span>
                 {/* Stands in for two columns where the list is narrow. */}
                 {kind !== 'place' && <span className={classes.subline}>{lineWords(group)}</span>}

@@ -1,6 +1,7 @@
 import type { ReactElement } from 'react';
 import type { Finding } from '#shared/findings.ts';
 import { placeWords } from '../../findings/finding-groups.ts';
+import { closedWords } from '../../findings/finding-words.ts';
 import { formatAgo, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { LinkButton } from '../../ui/link-button.tsx';
 import { SeverityMark } from '../../ui/severity-mark.tsx';
@@ -33,7 +34,7 @@ export function PlaceTable({ places, nowUnixMs, onSelect }: PlaceTableProps): Re
               <td><SeverityMark severity={place.severity} /></td>
               <td>
                 <LinkButton onClick={() => onSelect(place.id)}>{placeWords(place)}</LinkButton>
-                {place.isDismissed && <span className={classes.dim}> {place.overAtUnixMs === undefined ? 'dismissed' : 'over'}</span>}
+                {place.isDismissed && <span className={classes.dim}> {closedWords([place])}</span>}
               </td>
               <td className={classes.oneLine} title={place.evidence[0]?.message}>{place.evidence[0]?.message}</td>
               <td className={classes.right}>{formatInteger(place.count)}</td>
