@@ -78,6 +78,7 @@ export interface ResidencyRow {
   readonly instance: InstanceId;
   readonly instanceName: string;
   readonly role: Role;
+  /** All that are resident, unplaced ones included. */
   readonly blocks: number;
   /** Of the engine, when it said. */
   readonly capacityBlocks?: number;
@@ -299,6 +300,8 @@ export interface MissReport {
   /** `unavailable`: the prompt's tokens could not be had; `reason` says why. */
   readonly state: 'ready' | 'unavailable';
   readonly reason?: string;
+  /** It is being found out: the answer will be another one in a moment, or when the request ends. */
+  readonly isPending?: true;
   /** How the tokens were had. */
   readonly tokensFrom?: 'render' | 'tokenize' | 'events' | 'request';
   /** From `events`: which part of the prompt is known. */

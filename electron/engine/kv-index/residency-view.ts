@@ -9,6 +9,12 @@ import type { ViewContext } from './view-context.ts';
 /** Blocks per slice; a millisecond or two. */
 const SLICE = 8192;
 
+/**
+ * Free room is part of the scale, so that half-empty caches look it, as long as at least one block in this many is taken;
+ * else a handful of blocks in a vast cache would be one cell.
+ */
+const MOST_FREE = 20;
+
 /** In slices, by role and name; a row is of the time when it was made. `cells`: at most, per row. */
 export function* residencyMap(graph: BlockGraph, streams: readonly StreamBlocks[], how: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyMap> {
   const rows: ResidencyRow[] = [];
@@ -20,8 +26,9 @@ export function* residencyMap(graph: BlockGraph, streams: readonly StreamBlocks[
 function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context }: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyRow> {
   const slots = yield* placedSlots(graph, stream);
   const { identity } = stream;
-  const blocksPerCell = Math.max(1, Math.ceil(slots.length / cells));
   const capacityBlocks = context.capacityBlocksOf?.(identity.id);
+  const drawn = capacityBlocks !== undefined && capacityBlocks <= slots.length * MOST_FREE ? Math.max(slots.length, capacityBlocks) : slots.length;
+  const blocksPerCell = Math.max(1, Math.ceil(drawn / cells));
   const cellCount = Math.ceil(slots.length / blocksPerCell);
   const age = new Float64Array(cellCount);
   const reuse = new Float64Array(cellCount);

@@ -13,9 +13,12 @@ let prefill: StreamBlocks;
 let decode: StreamBlocks;
 /** Whose tokens have a known size. */
 let sized = 'p0';
+/** Of every stream's engine. */
+let capacity: number | undefined;
 
 beforeEach(() => {
   sized = 'p0';
+  capacity = undefined;
   index = new KvIndex({ capacity: 1000, historyCapacity: 1000 });
   [prefill, decode] = [index.open(p0), index.open(d0)];
   views = new CacheViews(index, () => ({
@@ -23,6 +26,7 @@ beforeEach(() => {
     roleOf: (instance) => (instance === 'p0' ? 'prefill' : 'decode'),
     confidenceOf: () => CONFIDENCE,
     confidenceIn: () => CONFIDENCE,
+    capacityBlocksOf: () => capacity,
     kvBytesOf: (instance) => (instance === sized || sized === 'all' ? { bytesPerToken: 1000, from: 'setting', detail: 'given' } : undefined),
   }));
 });
@@ -193,5 +197,18 @@ describe('residency', () => {
     expect(rows[1]?.node.slice(0, 2)).toEqual(rows[0]?.node.slice(0, 2));
     const binned = await views.residency(2);
     expect(binned.rows[0]).toMatchObject({ blocksPerCell: 3, ageS: [98.67, 98.5], reuse: [0, 0.33], holders: [2, 1] });
+  });
+
+  it.each([
+    ['all to one scale with the free room', 100, 7],
+    ['the blocks alone where nearly all is free', 1000, 1],
+    ['the blocks alone where the engine named no capacity', undefined, 1],
+  ])('scales cells to %s', async (_, blocks, blocksPerCell) => {
+    capacity = blocks;
+    fill();
+    const { rows } = await views.residency(16);
+    expect(rows[0]).toMatchObject({ blocks: 6, blocksPerCell });
+    expect(rows[0]?.node).toHaveLength(Math.ceil(6 / blocksPerCell));
+    expect(rows[0]?.capacityBlocks).toBe(blocks);
   });
 });
