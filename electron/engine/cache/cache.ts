@@ -115,7 +115,7 @@ export class Cache {
     const { why } = record;
     if (why?.state !== 'ready') {
       const reason = why?.reason ?? (this.isExplaining ? 'no instance has computed the prompt yet' : OFF_REASON);
-      return { request: id, state: 'unavailable', reason, ranges: [], matches: [], confidence: { value: 0, reasons: [] } };
+      return { request: id, state: 'unavailable', reason, ...(why?.isPending === true && { isPending: true }), ranges: [], matches: [], confidence: { value: 0, reasons: [] } };
     }
     const reported = record.legs[why.leg]?.usage?.cachedTokens;
     return {

@@ -93,6 +93,19 @@ describe('RequestsView', () => {
     expect(page.root.querySelector('svg[aria-label^="The prompt by verdict: evicted 800 tokens"]')).not.toBeNull();
   });
 
+  it('asks again by itself while it is being found out why a request missed', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    transport.answer('requests.why', ({ id }) => sampleReport(id, { state: 'unavailable', isPending: true, reason: 'the prompt is being made tokens', ranges: [] }));
+    await page.press('j');
+    await page.until(() => page.text().includes('Why a miss'));
+    await page.click('[role="tab"]', 'Why a miss');
+    await page.until(() => page.text().includes('Being found out: the prompt is being made tokens.'));
+    expect(page.text()).not.toContain('cannot be told');
+    transport.answer('requests.why', ({ id }) => sampleReport(id));
+    await page.until(() => page.text().includes('prompt tokens'));
+  });
+
   it('says why it cannot be told, and asks again', async () => {
     const { page, transport } = await show(rowsTo(6));
     await using _ = page;

@@ -10,7 +10,7 @@ import classes from './why.module.css';
 const BAR_PX = 26;
 const HEIGHT_PX = 44;
 /** Room that a character of a label takes, and the padding around it, px. */
-const CHAR_PX = 6.6;
+const CHAR_PX = 6;
 const LABEL_PADDING_PX = 18;
 
 /** The prompt from its first to its last token, each stretch with its verdict. */
@@ -34,7 +34,7 @@ export function MissBar({ ranges, promptTokens }: { readonly ranges: readonly Mi
                 <rect width={Math.max(1, size - 1)} height={BAR_PX} fill={missFill(range.kind, idPrefix)} stroke={look.color} strokeWidth={1} />
                 {hasLabel && (
                   <>
-                    <rect x={4} y={5} width={look.label.length * CHAR_PX + 6} height={16} className={classes.barBack} />
+                    <rect x={4} y={5} width={look.label.length * CHAR_PX + 8} height={16} className={classes.barBack} />
                     <text x={7} y={17} className={classes.barLabel}>{look.label}</text>
                   </>
                 )}

@@ -17,6 +17,9 @@ import { MissRanges } from './miss-ranges.tsx';
 import { hitTokens, TOKENS_FROM } from './report-words.ts';
 import classes from './why.module.css';
 
+/** A job takes a few hundred milliseconds. */
+const PENDING_MS = 700;
+
 export interface WhyTabProps {
   readonly id: RecordId;
   /** A request that still runs may not have reached its prefill; it is asked again when it ends. */
@@ -28,11 +31,24 @@ export function WhyTab({ id, isRunning }: WhyTabProps): ReactElement {
   // oxlint-disable-next-line react/exhaustive-deps, react/exhaustive-effect-dependencies -- the end of the request asks again
   useEffect(() => void run({ id }), [run, id, isRunning]);
   const report = value?.request === id ? value : undefined;
+  const isPending = report?.isPending === true;
+  useEffect(() => {
+    if (!isPending || isAsking) return undefined;
+    const timer = setTimeout(() => void run({ id }), PENDING_MS);
+    return () => clearTimeout(timer);
+  }, [isPending, isAsking, run, id]);
   const again = <Button onClick={() => void run({ id })} disabled={isAsking}>Ask again</Button>;
   if (report === undefined) {
     return (
       <div className={classes.body}>
         {error === undefined ? <p className={classes.dim}>Comparing the prompt with the index …</p> : <><Message tone="error">{error.message}</Message><div>{again}</div></>}
+      </div>
+    );
+  }
+  if (report.isPending === true) {
+    return (
+      <div className={classes.body}>
+        <p className={classes.dim} role="status">Being found out: {report.reason ?? 'the prompt is compared with the index'}.</p>
       </div>
     );
   }
