@@ -11,12 +11,14 @@ export interface StatTileProps {
   /** n, window, definition; on hover. */
   readonly title?: string;
   readonly tone?: 'plain' | 'warning' | 'error';
+  /** For one whose `rest` is a phrase: wider than its neighbours. Default false. */
+  readonly isWide?: boolean;
 }
 
 /** One figure of the strip at the top of a view. */
-export function StatTile({ label, value, rest, title, tone = 'plain' }: StatTileProps): ReactElement {
+export function StatTile({ label, value, rest, title, tone = 'plain', isWide = false }: StatTileProps): ReactElement {
   return (
-    <div className={classes.tile} title={title}>
+    <div className={classes.tile} title={title} data-wide={isWide || undefined}>
       <dt className={classes.label}>{label}</dt>
       <dd className={classes.body}>
         <span className={classes.value} data-tone={tone}>

@@ -11,6 +11,7 @@ import classes from './cache.module.css';
 /** Every instance by every source, over the window: the table behind the chart. */
 export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): ReactElement {
   const toTrust = useTrustOf();
+  const hasConfidence = rows.some(({ cells }) => cells.index?.confidence !== undefined);
   return (
     <div className={classes.tableBox}>
       <table className={table.table}>
@@ -18,6 +19,7 @@ export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): R
           <tr>
             <th scope="col">instance</th>
             {HIT_SOURCES.map((source) => <th key={source} scope="col" data-align="end" title={SOURCE_LOOK[source].meaning}>{SOURCE_LOOK[source].label}</th>)}
+            {hasConfidence && <th scope="col" title="How far the index can be trusted: as far as the streams it rests on">confidence</th>}
           </tr>
         </thead>
         <tbody>
@@ -31,12 +33,12 @@ export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): R
                     {cell?.rate === undefined ? <span className={classes.faint}>{ABSENT}</span> : (
                       <>
                         {formatPercent(cell.rate)} % <span className={classes.dim}>of {formatCompact(cell.queryTokens)}</span>
-                        {cell.confidence !== undefined && <> <TrustMark trust={toTrust(cell.confidence)} /></>}
                       </>
                     )}
                   </td>
                 );
               })}
+              {hasConfidence && <td>{row.cells.index?.confidence === undefined ? <span className={classes.faint}>{ABSENT}</span> : <TrustMark trust={toTrust(row.cells.index.confidence)} />}</td>}
             </tr>
           ))}
         </tbody>

@@ -1,6 +1,7 @@
 import type { ReactElement } from 'react';
 import type { InstanceView } from '#shared/instance.ts';
 import { Facts } from '../../ui/facts.tsx';
+import { formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import pane from '../../ui/detail-pane.module.css';
@@ -38,7 +39,7 @@ export function TransferSection({ instance }: { readonly instance: InstanceView 
             ['tensor parallel', transfer?.tpSize],
             ['pipeline parallel', transfer?.ppSize],
             ['block size', transfer?.blockSize === undefined ? undefined : `${transfer.blockSize} tokens`],
-            ['KV bytes per token', kvBytesPerToken === undefined ? undefined : `${kvBytesPerToken} (${instance.kvBytesPerToken === undefined ? 'worked out from the model and cache configuration' : 'given when it was added'})`],
+            ['KV bytes per token', kvBytesPerToken === undefined ? undefined : `${formatInteger(kvBytesPerToken)} (${instance.kvBytesPerToken === undefined ? 'worked out from the model and cache configuration' : 'given when it was added'})`],
             ['load failure policy', transfer?.loadFailurePolicy],
             ['bootstrap port', bootstrapPort],
             ...extra.map(([name, value]) => [name, <code key={name} className={classes.mono}>{typeof value === 'string' ? value : JSON.stringify(value)}</code>] as const),

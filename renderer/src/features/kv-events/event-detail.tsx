@@ -47,7 +47,7 @@ export function EventDetail({ row, isGone, currentEpoch, onFilter, onBlock, onRe
             ['sequence number', row.seq === undefined ? undefined : String(row.seq)],
             ['epoch', staleWords(row.epoch, currentEpoch) ?? String(row.epoch)],
             ['engine time', row.engineTsUnixMs === undefined ? undefined : formatDateTime(row.engineTsUnixMs)],
-            ['received', `${formatDateTime(row.receivedAtUnixMs)}${lagMs === undefined ? '' : ` (${formatClockGap(Math.abs(lagMs))} ${lagMs < 0 ? 'before' : 'after'} by two clocks)`}`],
+            ['received', `${formatDateTime(row.receivedAtUnixMs)}${lagMs === undefined ? '' : ` (${formatClockGap(Math.abs(lagMs))} ${lagMs < 0 ? 'earlier' : 'later'}, by two clocks)`}`],
             ['medium', row.medium],
             ['cache group', row.groupIdx === undefined ? undefined : String(row.groupIdx)],
             ['cache spec', row.specKind],

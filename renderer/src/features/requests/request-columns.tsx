@@ -43,8 +43,8 @@ export function requestColumns(scaleMs: number): readonly Column<RequestRow>[] {
     { id: 'tokens', header: 'tokens', width: 50, align: 'end', title: 'Output tokens as reported; without a report the chunks seen', cell: (row) => <OutputTokens row={row} /> },
     { id: 'e2el', header: 'E2EL', width: 62, align: 'end', priority: 5, title: 'End-to-end latency', cell: (row) => <Num value={row.e2elMs} format={formatDuration} /> },
     {
-      id: 'phases', header: `0 – ${formatDuration(scaleMs)}: queue · compute · handoff · remote-KV · decode`, width: 250, grow: 1,
-      title: `Phases on one scale for all rows, 0 to ${formatDuration(scaleMs)}. Hatched: an upper bound, or not attributed`,
+      id: 'phases', header: `phases, 0 – ${formatDuration(scaleMs)}`, width: 250, grow: 1,
+      title: `Queue, compute, handoff, remote-KV wait, decode, on one scale for all rows, 0 to ${formatDuration(scaleMs)}. Hatched: an upper bound, or not attributed`,
       cell: (row) => <PhaseBar row={row} scaleMs={scaleMs} />,
     },
   ];
