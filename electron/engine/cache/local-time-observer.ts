@@ -36,6 +36,10 @@ export class LocalTimeObserver implements KvObserver {
     this.#to.onOpen?.(stream);
   }
 
+  onBatch(stream: StreamIdentity, events: readonly KvEvent[]): void {
+    this.#to.onBatch?.(stream, events);
+  }
+
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     const followed = this.#streams.get(stream.id);
     if (followed === undefined) return;

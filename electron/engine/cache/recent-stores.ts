@@ -80,6 +80,10 @@ export class RecentStores implements KvObserver {
     this.#to.onOpen?.(stream);
   }
 
+  onBatch(stream: StreamIdentity, events: readonly KvEvent[]): void {
+    this.#to.onBatch?.(stream, events);
+  }
+
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     this.#to.onEvent?.(stream, context, event);
     if (event.kind !== 'stored' || event.blockSize === 0) return;

@@ -48,6 +48,8 @@ export interface BatchSink {
   onGap(gap: GapRange): boolean;
   /** Batches are gone for good. */
   onLost(gap: GapRange): void;
+  /** A batch is about to be applied, event by event. */
+  onBatch?(events: readonly KvEvent[]): void;
   onEvent(context: BatchContext, event: KvEvent): void;
   /** A batch came and could not be read, so that what it stored or removed is unknown. */
   onUnreadable?(context: BatchContext): void;
@@ -241,6 +243,7 @@ export class BatchApplier {
       this.#lastHashForm = batch.hashForm;
     }
     if (batch.rank !== undefined) this.lastRank = batch.rank;
+    this.#sink.onBatch?.(batch.events);
     for (const event of batch.events) {
       if (event.kind === 'bad') this.badEvents += 1;
       else if (event.kind === 'unknown') this.unknownEvents += 1;

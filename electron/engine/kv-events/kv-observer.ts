@@ -11,6 +11,8 @@ import type { GapRange } from './stream-tracker.ts';
 export interface KvObserver {
   /** Before anything else of the stream. */
   onOpen?(stream: StreamIdentity): void;
+  /** The events of a batch, before each of them is told by `onEvent`: whoever waits for memory can ask for all of it at once. */
+  onBatch?(stream: StreamIdentity, events: readonly KvEvent[]): void;
   /** One event. `context.tsUnixMs` is when the engine published it, which for replayed batches is long before they came. */
   onEvent?(stream: StreamIdentity, context: BatchContext, event: KvEvent): void;
   /** All events of `change.ended` and before are void: the engine started anew, and its blocks are stale. */

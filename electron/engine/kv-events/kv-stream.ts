@@ -313,6 +313,7 @@ export class KvStream {
         if (seq !== undefined) observer?.onLost?.(identity, { from: seq, to: seq, epoch });
       },
       onNotice: (context, notice) => log.append(rowSource(identity, context), notice),
+      onBatch: (events) => observer?.onBatch?.(identity, events),
       onEvent: (context, event) => this.#onEvent(context, event),
       onMessage: ({ receivedAtUnixMs }, frames) => ring.add(log.lastChange() + 1, receivedAtUnixMs, frames),
     };

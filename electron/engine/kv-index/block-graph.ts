@@ -70,6 +70,18 @@ export class BlockGraph {
     return !nodes.isFull;
   }
 
+  /** Brings near what making room for so many blocks will take away. */
+  touchOldest(blocks: number): void {
+    const { holdings, nodes } = this;
+    const isLiveFull = holdings.live + blocks > this.#options.capacity;
+    if (!isLiveFull && holdings.size + blocks <= holdings.capacity) return;
+    let slot = isLiveFull ? holdings.oldestLive : holdings.oldestHistory;
+    for (let left = blocks; left > 0 && slot !== 0; left -= 1) {
+      nodes.touchForFree(holdings.nodeOf(slot));
+      slot = holdings.touchForFree(slot);
+    }
+  }
+
   /** Keeps a node alive, instead of the one pinned before. */
   pin(node: number): void {
     const before = this.#pinned;

@@ -13,7 +13,7 @@ export const EVICTED = REASONS.indexOf('removed');
 export const STRIDE = 16;
 export const HIGH = 0;
 export const LOW = 1;
-/** Next in the bucket; of a free slot, the next free one. */
+/** For slot-table.ts; of a free slot, the next free one. */
 export const CHAIN = 2;
 export const RESIDENCY = 3;
 export const ERA = 4;

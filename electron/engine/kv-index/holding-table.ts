@@ -4,7 +4,7 @@
  *
  * An era is a residency's life between resets (engine restart, cleared cache, detached stream). Ending one is immediate
  * whatever it holds: its slots count as not live from then on, and are buried (turned into history) a few at a time.
- * Invariants: every used slot is in the chain of its (stream, hash) bucket and in exactly one age list, that of live
+ * Invariants: every used slot is found by its stream and hash, and is in exactly one age list, that of live
  * slots or that of history; a slot with copies is in its era's list; an era's `count` is that list's length.
  * Slot 0 means none. A node's holdings are linked here, but whose they are is the graph's business (block-graph.ts).
  */
@@ -13,6 +13,7 @@ import {
   CHAIN, COLD_STRIDE, COPIES, EPOCH, ERA, ERA_NEXT, ERA_PREV, FROM, HAS_DISPLACER, HAS_PREV, HIGH, HITS, HoldingColumns, IS_PENDING, IS_PREV_DISPLACER, LOW, META, NEWER, OLDER, PREV_FROM,
   PREV_SHIFT, PREV_TO, REASON_MASK, REASONS, RESIDENCY, RETURNS, STORES, STRIDE, TIMES, TO, WAS_STORED, type EndReason,
 } from './holding-columns.ts';
+import { SlotTable } from './slot-table.ts';
 
 export interface Era {
   readonly id: number;
@@ -51,8 +52,7 @@ export class HoldingTable extends HoldingColumns {
   /** Blocks held now, over all residencies. */
   live = 0;
 
-  readonly #buckets: Uint32Array;
-  readonly #mask: number;
+  readonly #byHash: SlotTable;
   readonly #seed = Math.floor(Math.random() * 0xffff_ffff);
   readonly #eras = new Map<number, Era>();
   readonly #ended: Era[] = [];
@@ -67,9 +67,7 @@ export class HoldingTable extends HoldingColumns {
 
   constructor(capacity: number) {
     super(capacity);
-    const buckets = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)));
-    this.#buckets = new Uint32Array(buckets);
-    this.#mask = buckets - 1;
+    this.#byHash = new SlotTable(capacity, { words: this.words, stride: STRIDE, chain: CHAIN });
   }
 
   get isFull(): boolean {
@@ -123,23 +121,30 @@ export class HoldingTable extends HoldingColumns {
   /** The slot of a hash in a residency, live or history, or 0. */
   find(residency: number, high: number, low: number): number {
     const words = this.words;
-    let slot = this.#buckets[this.#bucket(this.#streamOf[residency] ?? 0, high, low)] ?? 0;
-    while (slot !== 0) {
+    const table = this.#byHash;
+    for (let slot = table.first(this.#mix(this.#streamOf[residency] ?? 0, high, low)); slot !== 0; slot = table.next()) {
       const at = slot * STRIDE;
       if (words[at + LOW] === low && words[at + HIGH] === high && words[at + RESIDENCY] === residency) return slot;
-      slot = words[at + CHAIN] ?? 0;
     }
     return 0;
   }
 
   /** The node of a hash in a stream, or 0: within one stream, equal hashes mean equal blocks. */
   nodeOfHash(stream: number, high: number, low: number): number {
-    let slot = this.#buckets[this.#bucket(stream, high, low)] ?? 0;
-    while (slot !== 0) {
-      if (this.#isOf(slot, stream, high, low)) return this.nodeOf(slot);
-      slot = this.words[slot * STRIDE + CHAIN] ?? 0;
-    }
+    const table = this.#byHash;
+    for (let slot = table.first(this.#mix(stream, high, low)); slot !== 0; slot = table.next()) if (this.#isOf(slot, stream, high, low)) return this.nodeOf(slot);
     return 0;
+  }
+
+  /** Brings near where a hash would be looked for. */
+  touch(stream: number, high: number, low: number): void {
+    this.#byHash.touch(this.#mix(stream, high, low));
+  }
+
+  /** Brings near what freeing a slot takes. Answers the slot that goes after it. */
+  touchForFree(slot: number): number {
+    this.#byHash.touch(this.#mixOf(slot));
+    return this.words[slot * STRIDE + NEWER] ?? 0;
   }
 
   /** Takes a slot for a hash that the residency has none for; history at first, with no interval. There must be room. */
@@ -148,18 +153,18 @@ export class HoldingTable extends HoldingColumns {
     this.words[slot * STRIDE + RESIDENCY] = residency;
     this.words[slot * STRIDE + HIGH] = high;
     this.words[slot * STRIDE + LOW] = low;
-    this.#chain(slot);
+    this.#byHash.add(this.#mixOf(slot), slot);
     this.#append(this.#history, slot);
     return slot;
   }
 
   /** Gives a slot of history another hash: the same content came back under another seed. */
   rename(slot: number, high: number, low: number): void {
-    this.#unchain(slot);
+    this.#byHash.remove(this.#mixOf(slot), slot);
     this.words[slot * STRIDE + HIGH] = high;
     this.words[slot * STRIDE + LOW] = low;
     if (this.digests[slot] !== undefined) this.digests[slot] = undefined;
-    this.#chain(slot);
+    this.#byHash.add(this.#mixOf(slot), slot);
   }
 
   /** The block is stored: a first copy begins an interval. The slot must not be live. */
@@ -217,7 +222,7 @@ export class HoldingTable extends HoldingColumns {
 
   /** Gives a slot back, which must be in history and off its node. */
   free(slot: number): void {
-    this.#unchain(slot);
+    this.#byHash.remove(this.#mixOf(slot), slot);
     this.#remove(this.#history, slot);
     // Loops, as the calls of `fill` cost more than so few words.
     for (let at = slot * STRIDE; at < (slot + 1) * STRIDE; at += 1) this.words[at] = 0;
@@ -357,29 +362,14 @@ export class HoldingTable extends HoldingColumns {
     else this.words[newer * STRIDE + OLDER] = older;
   }
 
-  #bucket(stream: number, high: number, low: number): number {
+  #mix(stream: number, high: number, low: number): number {
     let mixed = Math.imul(low ^ this.#seed, 0x9e37_79b1) ^ Math.imul(high, 0x85eb_ca6b) ^ Math.imul(stream, 0xc2b2_ae35);
     mixed = Math.imul(mixed ^ (mixed >>> 15), 0x2c1b_3c6d);
-    return (mixed ^ (mixed >>> 13)) & this.#mask;
+    return mixed ^ (mixed >>> 13);
   }
 
-  #chain(slot: number): void {
+  #mixOf(slot: number): number {
     const at = slot * STRIDE;
-    const bucket = this.#bucket(this.#streamOf[this.words[at + RESIDENCY] ?? 0] ?? 0, this.words[at + HIGH] ?? 0, this.words[at + LOW] ?? 0);
-    this.words[at + CHAIN] = this.#buckets[bucket] ?? 0;
-    this.#buckets[bucket] = slot;
-  }
-
-  #unchain(slot: number): void {
-    const at = slot * STRIDE;
-    const bucket = this.#bucket(this.#streamOf[this.words[at + RESIDENCY] ?? 0] ?? 0, this.words[at + HIGH] ?? 0, this.words[at + LOW] ?? 0);
-    const next = this.words[at + CHAIN] ?? 0;
-    let link = this.#buckets[bucket] ?? 0;
-    if (link === slot) {
-      this.#buckets[bucket] = next;
-      return;
-    }
-    while (this.words[link * STRIDE + CHAIN] !== slot) link = this.words[link * STRIDE + CHAIN] ?? 0;
-    this.words[link * STRIDE + CHAIN] = next;
+    return this.#mix(this.#streamOf[this.words[at + RESIDENCY] ?? 0] ?? 0, this.words[at + HIGH] ?? 0, this.words[at + LOW] ?? 0);
   }
 }

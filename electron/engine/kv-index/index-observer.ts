@@ -41,6 +41,10 @@ export class IndexObserver implements KvObserver {
     this.#feeds.set(stream, { blocks: this.#index.open(stream), lastUnixMs: undefined, isFresh: true, context: { atUnixMs: 0, isReporting: false } });
   }
 
+  onBatch(stream: StreamIdentity, events: readonly KvEvent[]): void {
+    this.#feeds.get(stream)?.blocks.expect(events);
+  }
+
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     const feed = this.#feeds.get(stream);
     if (feed === undefined) return;

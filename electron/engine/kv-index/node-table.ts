@@ -6,11 +6,12 @@
  * Node 0 is the root, before token 0. A node of unknown content (a placeholder, or a parent that was never seen stored)
  * hangs nowhere; what descends from it is known relative to it only. `isPlaced`: the chain to the root is known. A
  * placed node stays placed, as nodes with children are never freed.
- * Invariants: a node of known content is in its parent's list of children and in the bucket of (parent, mix); one of
- * unknown content is in neither. No two children of one parent are equal.
+ * Invariants: a node of known content is in its parent's list of children and is found by (parent, mix); one of unknown
+ * content is in neither. No two children of one parent are equal.
  */
 import type { ExtraKeys } from './extra-keys.ts';
 import type { Probe } from './probe.ts';
+import { SlotTable } from './slot-table.ts';
 import { NO_TOKENS, TokenPool } from './token-pool.ts';
 
 export interface NodeTableOptions {
@@ -28,7 +29,7 @@ const PARENT = 0;
 const FIRST_CHILD = 1;
 const NEXT_SIBLING = 2;
 const PREV_SIBLING = 3;
-/** Next in the bucket; of a free node, the next free one. */
+/** For slot-table.ts; of a free node, the next free one. */
 const CHAIN = 4;
 const MIX = 5;
 const TOKENS = 6;
@@ -39,6 +40,8 @@ const CHILDREN = 10;
 const FLAGS = 11;
 const STORES = 12;
 const GENERATION = 13;
+/** Stands for the node among what its children are found by: told by its content, where that was known when it was made. */
+const IDENTITY = 14;
 
 const USED = 1;
 const KNOWN = 2;
@@ -52,19 +55,17 @@ export class NodeTable {
   unplaced = 0;
 
   readonly #words: Uint32Array;
-  readonly #buckets: Uint32Array;
-  readonly #mask: number;
+  readonly #byContent: SlotTable;
   readonly #tokens: TokenPool;
   readonly #extras: ExtraKeys;
+  #identities = 0;
   #free = 0;
   #used = 0;
 
   constructor(options: NodeTableOptions) {
-    const buckets = 2 ** Math.ceil(Math.log2(Math.max(2, options.capacity)));
     this.capacity = options.capacity;
     this.#words = new Uint32Array((options.capacity + 1) * STRIDE);
-    this.#buckets = new Uint32Array(buckets);
-    this.#mask = buckets - 1;
+    this.#byContent = new SlotTable(options.capacity, { words: this.#words, stride: STRIDE, chain: CHAIN });
     this.#tokens = new TokenPool(options.tokenBytes);
     this.#extras = options.extras;
     this.#words[FLAGS] = USED | KNOWN | PLACED;
@@ -103,11 +104,10 @@ export class NodeTable {
   /** The child of `parent` with exactly the probe's content, or 0. */
   find(parent: number, probe: Probe): number {
     const words = this.#words;
-    let node = this.#buckets[this.#bucket(parent, probe.mix)] ?? 0;
-    while (node !== 0) {
+    const table = this.#byContent;
+    for (let node = table.first(mixOf(this.identityOf(parent), probe.mix)); node !== 0; node = table.next()) {
       const at = node * STRIDE;
       if (words[at + MIX] === probe.mix && words[at + PARENT] === parent && words[at + EXTRA] === probe.extra && this.hasTokens(node, probe)) return node;
-      node = words[at + CHAIN] ?? 0;
     }
     return 0;
   }
@@ -116,11 +116,10 @@ export class NodeTable {
   findOtherKeys(parent: number, probe: Probe, limit: number): number[] {
     const words = this.#words;
     const found: number[] = [];
-    let node = this.#buckets[this.#bucket(parent, probe.mix)] ?? 0;
-    while (node !== 0 && found.length < limit) {
+    const table = this.#byContent;
+    for (let node = table.first(mixOf(this.identityOf(parent), probe.mix)); node !== 0 && found.length < limit; node = table.next()) {
       const at = node * STRIDE;
       if (words[at + MIX] === probe.mix && words[at + PARENT] === parent && words[at + EXTRA] !== probe.extra && this.hasTokens(node, probe)) found.push(node);
-      node = words[at + CHAIN] ?? 0;
     }
     return found;
   }
@@ -132,6 +131,22 @@ export class NodeTable {
     scratch.set(Uint32Array.from(tokens), 0, tokens.length);
     scratch.extra = this.extraOf(node);
     return this.find(parent, scratch);
+  }
+
+  /** Brings near where a child with the probe's content would be looked for. Answers the identity that the child has if it is made now. */
+  touchChild(parentIdentity: number, probe: Probe): number {
+    this.#byContent.touch(mixOf(parentIdentity, probe.mix));
+    return childIdentity(parentIdentity, probe);
+  }
+
+  /** Brings near what freeing a node takes. */
+  touchForFree(node: number): void {
+    const words = this.#words;
+    this.#byContent.touch(mixOf(this.identityOf(words[node * STRIDE + PARENT] ?? 0), words[node * STRIDE + MIX] ?? 0));
+  }
+
+  identityOf(node: number): number {
+    return this.#words[node * STRIDE + IDENTITY] ?? 0;
   }
 
   hasTokens(node: number, probe: Probe): boolean {
@@ -148,6 +163,8 @@ export class NodeTable {
   createUnknown(): number {
     const node = this.#take();
     this.#words[node * STRIDE + FLAGS] = USED;
+    this.#identities += 1;
+    this.#words[node * STRIDE + IDENTITY] = this.#identities;
     this.unplaced += 1;
     return node;
   }
@@ -156,6 +173,7 @@ export class NodeTable {
   create(parent: number, probe: Probe): number {
     const node = this.createUnknown();
     this.resolve(node, parent, probe);
+    this.#words[node * STRIDE + IDENTITY] = childIdentity(this.identityOf(parent), probe);
     if (this.isPlaced(parent)) this.markPlaced(node);
     return node;
   }
@@ -188,7 +206,7 @@ export class NodeTable {
     else words[prev * STRIDE + NEXT_SIBLING] = next;
     if (next !== 0) words[next * STRIDE + PREV_SIBLING] = prev;
     words[parent * STRIDE + CHILDREN] = (words[parent * STRIDE + CHILDREN] ?? 1) - 1;
-    this.#unchain(node, parent);
+    this.#byContent.remove(mixOf(this.identityOf(parent), words[at + MIX] ?? 0), node);
     words[at + FLAGS] = (words[at + FLAGS] ?? 0) & ~KNOWN;
     words[at + PARENT] = 0;
   }
@@ -307,7 +325,6 @@ export class NodeTable {
       node = this.#used;
     } else {
       this.#free = this.#words[node * STRIDE + CHAIN] ?? 0;
-      this.#words[node * STRIDE + CHAIN] = 0;
     }
     this.size += 1;
     return node;
@@ -324,26 +341,15 @@ export class NodeTable {
     words[parent * STRIDE + FIRST_CHILD] = node;
     words[parent * STRIDE + CHILDREN] = (words[parent * STRIDE + CHILDREN] ?? 0) + 1;
     words[at + FLAGS] = (words[at + FLAGS] ?? 0) | KNOWN;
-    const bucket = this.#bucket(parent, words[at + MIX] ?? 0);
-    words[at + CHAIN] = this.#buckets[bucket] ?? 0;
-    this.#buckets[bucket] = node;
+    this.#byContent.add(mixOf(this.identityOf(parent), words[at + MIX] ?? 0), node);
   }
+}
 
-  #bucket(parent: number, mix: number): number {
-    const mixed = Math.imul(mix ^ Math.imul(parent, 0x9e37_79b1), 0x85eb_ca6b);
-    return (mixed ^ (mixed >>> 15)) & this.#mask;
-  }
+function mixOf(parentIdentity: number, mix: number): number {
+  const mixed = Math.imul(mix ^ Math.imul(parentIdentity, 0x9e37_79b1), 0x85eb_ca6b);
+  return mixed ^ (mixed >>> 15);
+}
 
-  #unchain(node: number, parent: number): void {
-    const words = this.#words;
-    const bucket = this.#bucket(parent, words[node * STRIDE + MIX] ?? 0);
-    const next = words[node * STRIDE + CHAIN] ?? 0;
-    let at = this.#buckets[bucket] ?? 0;
-    if (at === node) {
-      this.#buckets[bucket] = next;
-      return;
-    }
-    while (words[at * STRIDE + CHAIN] !== node) at = words[at * STRIDE + CHAIN] ?? 0;
-    words[at * STRIDE + CHAIN] = next;
-  }
+function childIdentity(parentIdentity: number, { mix, extra }: Probe): number {
+  return mixOf(parentIdentity, mix) + Math.imul(extra, 0xc2b2_ae35);
 }

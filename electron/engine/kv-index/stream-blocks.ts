@@ -14,6 +14,7 @@ import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { Coverage } from './coverage.ts';
 import { NO_EXTRA } from './extra-keys.ts';
+import { Foresight } from './foresight.ts';
 import type { EndReason } from './holding-columns.ts';
 import { ROOT } from './node-table.ts';
 import { Probe } from './probe.ts';
@@ -35,6 +36,8 @@ export interface EventContext {
 
 /** What a stream tells the index, in the order in which its engine said it. */
 export interface BlockSink {
+  /** Events that will be applied next, each by itself; may be left out. */
+  expect(events: readonly KvEvent[]): void;
   /** Events that say nothing about blocks change nothing. */
   apply(event: KvEvent, context: EventContext): void;
   /** The engine started anew: what it held is gone, and kept as history of the epoch before. */
@@ -84,6 +87,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
 
   readonly #graph: BlockGraph;
   readonly #returns: Returns;
+  readonly #foresight: Foresight;
   readonly #probe = new Probe();
   /** The block being stored; one object for all, as millions are. */
   readonly #block: CurrentBlock = { high: 0, low: 0, digest: undefined, atUnixMs: 0, isReporting: false };
@@ -95,6 +99,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     this.identity = identity;
     this.number = number;
     this.#graph = shared.graph;
+    this.#foresight = new Foresight(shared.graph);
     this.#returns = shared.returns;
   }
 
@@ -110,6 +115,10 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       case 'cleared': this.#reset(context.atUnixMs, 'cleared'); break;
       case 'unknown': case 'bad': break;
     }
+  }
+
+  expect(events: readonly KvEvent[]): void {
+    this.#foresight.expect(this.number, events);
   }
 
   restart(atUnixMs: number): void {
