@@ -190,8 +190,12 @@ export interface HandoffMeasure {
   };
   /** Decode legs that were told where to fetch KV; of those known: tokens of their prompts, and what the instance held of them when they were sent. */
   readonly legs: { readonly fetching: number; readonly known: number; readonly promptTokens: number; readonly heldTokens: number; readonly confidence?: Confidence };
-  /** Blocks stored while they were held, by KV events; absent without a stream. Announcements of reuse (`kv_cache_report_mode`) asked for through pdscope, by its setting or by a client, are not in it; where such a request went lately, nor are copies from token 0 on, which look the same. */
-  readonly again?: { readonly blocks: number; readonly tokens: number; readonly confidence: Confidence };
+  /**
+   * Blocks stored while they were held, by KV events; absent without a stream. `announced`: further blocks, of engines that
+   * requests asked to announce reuse (`kv_cache_report_mode`), be it by pdscope's setting or a client's wish; a copy from
+   * token 0 on looks the same.
+   */
+  readonly again?: { readonly blocks: number; readonly tokens: number; readonly announced: number; readonly confidence: Confidence };
 }
 
 /** What two groups of instances hold of the same content. */

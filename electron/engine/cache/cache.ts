@@ -15,6 +15,7 @@ import type { CacheHandlers } from '../kv-index/cache-handlers.ts';
 import { confidenceOfInstances } from '../kv-index/confidence.ts';
 import { IndexObserver } from '../kv-index/index-observer.ts';
 import { KvIndex } from '../kv-index/kv-index.ts';
+import type { CopySum } from '../kv-index/second-copies.ts';
 import type { Logger } from '../log.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
 import type { RequestRecord } from '../telemetry/request-record.ts';
@@ -143,10 +144,11 @@ export class Cache {
     return { ...found, ...measured };
   }
 
-  #storedAgain(instances: readonly InstanceId[], { from, to }: { readonly from: number; readonly to: number }): { readonly blocks: number; readonly tokens: number } | undefined {
+  #storedAgain(instances: readonly InstanceId[], { from, to }: { readonly from: number; readonly to: number }): CopySum | undefined {
     const streams = this.index.streams.filter(({ identity, isClosed }) => instances.includes(identity.instance) && !isClosed);
     if (streams.length === 0) return undefined;
-    return streams.map(({ secondCopies }) => secondCopies.sum(from, to)).reduce((sum, one) => ({ blocks: sum.blocks + one.blocks, tokens: sum.tokens + one.tokens }));
+    return streams.map(({ secondCopies }) => secondCopies.sum(from, to))
+      .reduce((sum, one) => ({ blocks: sum.blocks + one.blocks, tokens: sum.tokens + one.tokens, announced: sum.announced + one.announced }));
   }
 
   /** Over the records of the last `windowS` seconds. */

@@ -8,14 +8,15 @@
  *   as well, so it is the most that can have been sent in vain.
  *
  * From these, with what the protocol is known to do (connector-resends.ts), `redundantTokens` of `transferredTokens`:
- * where only missing blocks are sent, the second copies, of what the engines received; where everything is sent, what was
- * held of the prompts, of these prompts. Where it is not known what is sent, both are absent.
+ * where only missing blocks are sent, the second copies, of what the engines received that tell both; where everything is
+ * sent, what was held of the prompts, of these prompts. Where it is not known what is sent, both are absent.
  */
 import type { Confidence, HandoffMeasure, KvBytes } from '#shared/cache.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ConnectorName } from '#shared/vocabulary.ts';
 import type { ReceivedTokens } from '../cache-hits/engine-counters.ts';
 import { lowestConfidence } from '../kv-index/confidence.ts';
+import type { CopySum } from '../kv-index/second-copies.ts';
 import type { LegRecord } from '../telemetry/request-record.ts';
 import { resendsOf } from './connector-resends.ts';
 import { isFetchingDecode } from './held-at-decode.ts';
@@ -37,7 +38,7 @@ export interface HandoffInput {
   /** An engine's counters over the window; undefined when it exposes none. */
   readonly receivedBy: (instance: InstanceId) => ReceivedTokens | undefined;
   /** Second copies that the streams of these instances told of in the window; undefined without a stream. */
-  readonly storedAgain: (instances: readonly InstanceId[]) => { readonly blocks: number; readonly tokens: number } | undefined;
+  readonly storedAgain: (instances: readonly InstanceId[]) => CopySum | undefined;
   /** Of what these instances' streams tell. */
   readonly confidenceIn: (instances: readonly InstanceId[]) => Confidence;
   /** Of the right side. */
@@ -54,7 +55,7 @@ export function measureHandoff(input: HandoffInput): HandoffAnswer {
   const { windowS, right, storedAgain, confidenceIn } = input;
   const { connectors, legs } = countLegs(input);
   const received = receivedOf(input, connectors);
-  const second = storedAgain(right);
+  const again = storedAgain(right);
   const resends = resendsOf(connectors);
   const handoff: HandoffMeasure = {
     windowS,
@@ -62,11 +63,22 @@ export function measureHandoff(input: HandoffInput): HandoffAnswer {
     connectors: Array.from(connectors),
     legs,
     ...(received !== undefined && { received }),
-    ...(second !== undefined && { again: { ...second, confidence: confidenceIn(right) } }),
+    ...(again !== undefined && { again: { ...again, confidence: confidenceIn(right) } }),
   };
-  if (resends === 'missing' && received !== undefined && second !== undefined) return { handoff, transferredTokens: received.tokens, redundantTokens: second.tokens };
+  // What may be copies or not leaves no most that can have been sent in vain.
+  if (resends === 'missing' && again?.announced === 0) return { handoff, ...redundantOf(input) };
   if (resends === 'all' && legs.known > 0) return { handoff, transferredTokens: legs.promptTokens, redundantTokens: legs.heldTokens };
   return { handoff };
+}
+
+/** Of the instances that tell both, so that one is a part of the other. */
+function redundantOf({ right, receivedBy, storedAgain }: HandoffInput): Pick<HandoffAnswer, 'transferredTokens' | 'redundantTokens'> {
+  const told = right.flatMap((instance) => {
+    const [received, again] = [receivedBy(instance), storedAgain([instance])];
+    return received === undefined || again === undefined ? [] : [{ received: received.tokens, again: again.tokens }];
+  });
+  if (told.length === 0) return {};
+  return { transferredTokens: told.reduce((sum, one) => sum + one.received, 0), redundantTokens: told.reduce((sum, one) => sum + one.again, 0) };
 }
 
 function countLegs({ records, right }: HandoffInput): { readonly connectors: ReadonlySet<ConnectorName>; readonly legs: HandoffMeasure['legs'] } {

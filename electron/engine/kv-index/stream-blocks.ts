@@ -263,7 +263,9 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     else this.duplicateStores += 1;
     nodes.countStore(node);
     holdings.again(slot, isReporting);
-    if (!isReporting && residency?.isPrefix === true && residency.medium === 'GPU') this.secondCopies.add(atUnixMs, nodes.sizeOf(node));
+    if (residency?.isPrefix !== true || residency.medium !== 'GPU') return;
+    if (isReporting) this.secondCopies.announced(atUnixMs);
+    else this.secondCopies.add(atUnixMs, nodes.sizeOf(node));
   }
 
   /** The node of a block whose content the probe is at. */

@@ -18,6 +18,9 @@ const MAX_COUNT = 2 ** COUNT_BITS - 1;
 /** 256 KiB per series: about 73 buckets in every second. Beyond it the oldest seconds go. */
 const MAX_ENTRIES = 65_536;
 
+/** A second that is later than this is one of a clock that was wrong. */
+const MAX_LATE_SECONDS = 86_400;
+
 interface Slots {
   /** Second held by slot `second % SERIES_SECONDS`; 0 = none. */
   readonly seconds: Uint32Array;
@@ -191,8 +194,10 @@ export class CounterSeries {
     this.#seconds ??= new Uint32Array(this.#slots);
     this.#values ??= new Float64Array(this.#slots);
     const slot = second % this.#slots;
-    if (this.#seconds[slot] === second) this.#values[slot] = (this.#values[slot] ?? 0) + count;
-    else {
+    const held = this.#seconds[slot] ?? 0;
+    if (held === second) this.#values[slot] = (this.#values[slot] ?? 0) + count;
+    // What comes late, as by a replay, takes no newer second's place; a clock that was wrong by days does not keep it.
+    else if (held < second || held - second > MAX_LATE_SECONDS) {
       this.#seconds[slot] = second;
       this.#values[slot] = count;
     }

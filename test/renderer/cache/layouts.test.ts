@@ -8,7 +8,7 @@ import { capacityCells, cellAt, cellOrigin, linesOf, mapLayout, PITCH_PX } from 
 import { colouringOf, countSteps, SCALES, stepOf } from '../../../renderer/src/features/cache/residency-scale.ts';
 import { stormBars } from '../../../renderer/src/features/cache/storm-bars.ts';
 import { stormedInstances, stormNextSteps } from '../../../renderer/src/features/cache/storm-summary.ts';
-import { CACHE_NOW, sampleDifference, sampleHandoff, sampleHits, sampleResidencyRow, sampleStorms } from './sample-cache.ts';
+import { CACHE_NOW, sampleDifference, sampleHandoff, sampleHits, sampleResidencyRow, sampleStorms, SURE } from './sample-cache.ts';
 
 describe('hit rows', () => {
   it('keeps sources apart, fleet and instances apart, and gaps as gaps', () => {
@@ -130,6 +130,12 @@ describe('handoff rows', () => {
       [undefined, 'no engine here exposes prompt_tokens_by_source or external_prefix_cache_hits'],
       [undefined, 'no decode leg fetched KV in the window'],
       [undefined, 'no instance of D has a KV event stream'],
+    ]);
+    const { redundantTokens: _redundant, transferredTokens: _transferred, ...difference } = sampleDifference();
+    const reported = handoffRows({ ...difference, handoff: { ...bare, connectors: ['nixl'], resends: 'missing', again: { blocks: 0, tokens: 0, announced: 7, confidence: SURE } } }, 'D');
+    expect(reported.slice(2).map(({ tokens, basis }) => [tokens, basis])).toEqual([
+      [0, 'no block is known to have got a second copy; 7 further blocks announced as reused, which a second copy looks like where requests ask for kv_cache_report_mode'],
+      [undefined, 'cannot be told: second copies look like reuse that is announced where requests ask for kv_cache_report_mode'],
     ]);
     expect(rows({ connectors: [], resends: 'unknown' }).get('redundant')).toMatchObject({ basis: 'cannot be told: no decode leg fetched KV in the window' });
     expect(rows({ connectors: ['plain'], resends: 'unknown' }).get('redundant')).toMatchObject({ basis: 'cannot be told: it is not known which blocks plain sends' });

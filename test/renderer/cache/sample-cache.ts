@@ -109,7 +109,7 @@ export function sampleHandoff(part: Partial<HandoffMeasure> = {}): HandoffMeasur
     windowS: 300, connectors: ['nixl'], resends: 'missing',
     received: { tokens: 561_000, from: 'prompt_tokens_by_source', instances: 3, bytes: 4.3 * 2 ** 30, bytesFrom: 'nixl' },
     legs: { fetching: 1200, known: 1150, promptTokens: 900_000, heldTokens: 310_000, confidence: DOUBTFUL },
-    again: { blocks: 4210, tokens: 67_360, confidence: BAD },
+    again: { blocks: 4210, tokens: 67_360, announced: 0, confidence: BAD },
     ...part,
   };
 }

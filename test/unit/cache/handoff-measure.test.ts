@@ -26,7 +26,7 @@ function measure(records: readonly HandoffRecord[], part: Partial<HandoffInput> 
   return measureHandoff({
     windowS: 300, left: [p0], right: [d0, d1], records,
     receivedBy: (instance) => (instance === p0 ? undefined : { tokens: 1000, from: 'prompt_tokens_by_source' }),
-    storedAgain: () => ({ blocks: 4, tokens: 64 }),
+    storedAgain: (instances) => ({ blocks: 2 * instances.length, tokens: 32 * instances.length, announced: 0 }),
     confidenceIn: () => ({ value: 0.7, reasons: [] }),
     kvBytes: { bytesPerToken: 10, from: 'setting', detail: 'given' },
     ...part,
@@ -42,7 +42,7 @@ describe('measureHandoff', () => {
         windowS: 300, resends: 'missing', connectors: ['nixl'],
         legs: { fetching: 2, known: 1, promptTokens: 600, heldTokens: 160, confidence: SURE },
         received: { tokens: 2000, from: 'prompt_tokens_by_source', instances: 2, bytes: 20_000, bytesFrom: 'tokens' },
-        again: { blocks: 4, tokens: 64, confidence: { value: 0.7, reasons: [] } },
+        again: { blocks: 4, tokens: 64, announced: 0, confidence: { value: 0.7, reasons: [] } },
       },
     });
   });
@@ -65,6 +65,18 @@ describe('measureHandoff', () => {
     const { transferredTokens, redundantTokens, handoff } = measure(records, part);
     expect([transferredTokens, redundantTokens]).toEqual([undefined, undefined]);
     expect([handoff.received === undefined, handoff.again === undefined]).toEqual([part.receivedBy !== undefined, part.storedAgain !== undefined]);
+  });
+
+  it('knows no most that was sent in vain where second copies look like announced reuse', () => {
+    const answer = measure([record('nixl', d0)], { storedAgain: () => ({ blocks: 1, tokens: 16, announced: 3 }) });
+    expect([answer.redundantTokens, answer.transferredTokens, answer.handoff.again?.announced]).toEqual([undefined, undefined, 3]);
+  });
+
+  it('sets second copies against what the same instances received', () => {
+    const half = measure([record('nixl', d0)], { receivedBy: (instance) => (instance === d0 ? { tokens: 1000, from: 'prompt_tokens_by_source' } : undefined) });
+    expect([half.transferredTokens, half.redundantTokens, half.handoff.again?.tokens]).toEqual([1000, 32, 64]);
+    const deaf = measure([record('nixl', d0)], { storedAgain: (instances) => (instances.includes(d0) ? { blocks: 2, tokens: 32, announced: 0 } : undefined) });
+    expect([deaf.transferredTokens, deaf.redundantTokens]).toEqual([1000, 32]);
   });
 
   it('takes NIXL’s own bytes where it counts them: at the receiver, and with push at the sender', () => {

@@ -89,6 +89,16 @@ describe('DistributionSeries', () => {
 });
 
 describe('CounterSeries and GaugeSeries', () => {
+  it('lets what comes late take no newer second\'s place, and a wrong clock keep none', () => {
+    const counter = new CounterSeries(10);
+    counter.add(105, 3);
+    counter.add(95, 7);
+    expect(counter.sum(100, 105)).toBe(3);
+    counter.add(9_000_005, 1);
+    counter.add(115, 2);
+    expect(counter.sum(110, 115)).toBe(2);
+  });
+
   it('sum and peak over the seconds asked for', () => {
     const counter = new CounterSeries();
     const gauge = new GaugeSeries();

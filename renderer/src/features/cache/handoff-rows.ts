@@ -51,17 +51,18 @@ function heldRow({ legs }: HandoffMeasure, side: string): HandoffRow {
 function againRow({ rightBytes }: CacheDifference, { again }: HandoffMeasure, side: string): HandoffRow {
   const what = `stored again though ${side} held it`;
   if (again === undefined) return { id: 'again', what, basis: `no instance of ${side} has a KV event stream`, isNotable: false };
-  const { blocks, tokens, confidence } = again;
+  const { blocks, tokens, announced, confidence } = again;
+  const either = announced === 0 ? '' : `; ${formatCount(announced, 'further block')} announced as reused, which a second copy looks like where requests ask for kv_cache_report_mode`;
   return {
     id: 'again', what, tokens, ...(rightBytes !== undefined && { bytes: tokens * rightBytes.bytesPerToken }), confidence, isNotable: false,
-    basis: blocks === 0 ? 'no block got a second copy' : `second copies of ${formatCount(blocks, 'block')}, fetched or computed: requests with the same beginning at the same time do not find each other’s blocks`,
+    basis: (blocks === 0 ? 'no block is known to have got a second copy' : `second copies of ${formatCount(blocks, 'block')}, fetched or computed: requests with the same beginning at the same time do not find each other’s blocks`) + either,
   };
 }
 
 function redundantRow({ redundantTokens, transferredTokens, rightBytes }: CacheDifference, { resends, connectors, legs, again }: HandoffMeasure, side: string): HandoffRow {
   const what = `sent though ${side} had it`;
   const names = connectors.join(', ');
-  if (redundantTokens === undefined || transferredTokens === undefined) return { id: 'redundant', what, basis: whyUnknown(resends, names), isNotable: false };
+  if (redundantTokens === undefined || transferredTokens === undefined) return { id: 'redundant', what, basis: whyUnknown(resends, names, again), isNotable: false };
   const share = transferredTokens === 0 ? undefined : redundantTokens / transferredTokens;
   const confidence = resends === 'all' ? legs.confidence : again?.confidence;
   return {
@@ -73,9 +74,10 @@ function redundantRow({ redundantTokens, transferredTokens, rightBytes }: CacheD
   };
 }
 
-function whyUnknown(resends: HandoffMeasure['resends'], names: string): string {
+function whyUnknown(resends: HandoffMeasure['resends'], names: string, again: HandoffMeasure['again']): string {
   if (names === '') return 'cannot be told: no decode leg fetched KV in the window';
   if (resends === 'unknown') return `cannot be told: it is not known which blocks ${names} sends`;
+  if (resends === 'missing' && again !== undefined && again.announced > 0) return 'cannot be told: second copies look like reuse that is announced where requests ask for kv_cache_report_mode';
   return resends === 'all' ? 'cannot be told: of no prompt is it known what was held' : 'cannot be told: it needs the engines’ counters and KV events of the decode side';
 }
 
