@@ -4,7 +4,7 @@
  * only; the decision may wait for the answer's end, which brings the usage.
  *
  * Legs that ran beside a request are those seen through pdscope. Bounded: the latest legs are remembered; when a request
- * ran for longer than they reach back, others are taken to have run.
+ * was sent before one ended that is forgotten, others are taken to have run.
  */
 import type { InstanceId } from '#shared/ids.ts';
 import type { Fleet } from '../fleet/fleet.ts';
@@ -40,7 +40,7 @@ const MAX_OTHERS = 32;
 export class EventFallback {
   readonly #options: EventFallbackOptions;
   #legs: LegRecord[] = [];
-  /** Legs older than this are not remembered, by the clock of records. */
+  /** Legs that ended up to here may be forgotten, by the clock of records. */
   #forgottenMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: EventFallbackOptions) {
@@ -51,9 +51,7 @@ export class EventFallback {
   seen(leg: LegRecord): void {
     if (leg.kind === 'encode' || leg.kind === 'render') return;
     this.#legs.push(leg);
-    if (this.#legs.length <= MAX_LEGS * 2) return;
-    this.#forgottenMs = Math.max(...this.#legs.slice(0, MAX_LEGS).map((old) => sentAt(old)), this.#forgottenMs);
-    this.#legs = this.#legs.slice(MAX_LEGS);
+    if (this.#legs.length > MAX_LEGS * 2) this.#forget(MAX_LEGS);
   }
 
   /** Stores and legs from when the leg was sent up to now, as pdscope's clock counts. */
@@ -63,7 +61,7 @@ export class EventFallback {
     const streams = index.streams.filter(({ identity, isClosed }) => identity.instance === id && !isClosed && (leg.rank === undefined || identity.rank === leg.rank));
     const sentMs = sentAt(leg);
     const known = this.#legs.filter((other) => other !== leg && other.instance.id === id && (leg.rank === undefined || other.rank === undefined || other.rank === leg.rank));
-    const beside = known.filter((other) => other.endMs === undefined || other.record.receivedMs + other.endMs >= sentMs);
+    const beside = known.filter((other) => (endedAt(other) ?? Number.POSITIVE_INFINITY) >= sentMs);
     const others: (LegRecord | undefined)[] = beside.slice(0, MAX_OTHERS);
     if (beside.length > MAX_OTHERS || this.#forgottenMs >= sentMs || this.#hasUnseen(id, known, leg, fleet)) others.push(undefined);
     return { spans: streams.map((stream) => ({ stream, ...stores.between(stream.identity.id, sentAtUnixMs, Number.POSITIVE_INFINITY) })), others };
@@ -82,7 +80,14 @@ export class EventFallback {
   }
 
   clear(): void {
-    this.#legs = [];
+    this.#forget(this.#legs.length);
+  }
+
+  /** The oldest. One that runs still counts among those in flight; it ends after now. */
+  #forget(count: number): void {
+    for (const old of this.#legs.slice(0, count)) this.#forgottenMs = Math.max(this.#forgottenMs, endedAt(old) ?? Number.NEGATIVE_INFINITY);
+    const running = this.#legs.slice(0, count).filter((old) => endedAt(old) === undefined).slice(-MAX_LEGS);
+    this.#legs = [...running, ...this.#legs.slice(count)];
   }
 
   /** Legs under way there that have not begun to answer. */
@@ -94,6 +99,11 @@ export class EventFallback {
 
 function sentAt({ record, sentMs }: LegRecord): number {
   return record.receivedMs + sentMs;
+}
+
+/** Undefined while it runs. */
+function endedAt({ record, endMs }: LegRecord): number | undefined {
+  return endMs === undefined ? undefined : record.receivedMs + endMs;
 }
 
 /** Tokens whose blocks a leg can have stored; undefined while its engine has not told. */

@@ -35,7 +35,6 @@ export interface EventQuestion {
   readonly isReporting: boolean;
 }
 
-
 /** Blocks of one prompt at most; far beyond any context length. */
 const MAX_DEPTH = 262_144;
 
@@ -44,9 +43,17 @@ interface Run {
   readonly stream: StreamBlocks;
   readonly sessionId: string | undefined;
   readonly last: number;
+  /** The block at token 0 that it descends from; it has the keys of the whole prompt. */
+  readonly first: number;
   /** Blocks from token 0 on before the run, and with it. */
   readonly from: number;
   readonly to: number;
+}
+
+/** Where a chain from token 0 is at a node. */
+interface Place {
+  readonly first: number;
+  readonly depth: number;
 }
 
 export function eventTokens(graph: BlockGraph, question: EventQuestion): PromptAnswer {
@@ -58,7 +65,8 @@ export function eventTokens(graph: BlockGraph, question: EventQuestion): PromptA
   if (blocks === 0) return no(`a prompt of ${promptTokens} tokens fills no block of ${blockSize}`);
   if (spans.some(({ isWhole }) => !isWhole)) return no('more blocks were stored on the instance meanwhile than are remembered');
   const stored = spans.flatMap(({ stores }) => stores).length;
-  const runs = spans.flatMap(({ stream, stores }) => stores.map((store) => place(graph, stream, store)).filter((run) => run !== undefined));
+  const places = new Map<number, Place>();
+  const runs = spans.flatMap(({ stream, stores }) => stores.map((store) => runOf(graph, stream, { store, places })).filter((run) => run !== undefined));
   const own = ownRuns(graph, runs, question);
   if (own.length === 0) return no(nothingFound(question, { stored, placed: runs.length, blockSize }));
   const ends = blocks === undefined ? tips(graph, own, question) : endsAt(graph, own, { blocks, blockSize, question });
@@ -76,19 +84,34 @@ function no(reason: string): PromptAnswer {
 }
 
 /** Undefined where the chain to token 0 is not known. */
-function place({ holdings, nodes }: BlockGraph, stream: StreamBlocks, { last: [high, low], parent, blocks, sessionId }: RecentStore): Run | undefined {
-  const last = holdings.nodeOfHash(stream.number, high, low);
-  if (last === 0 || !nodes.isPlaced(last)) return undefined;
-  let to = 0;
-  for (let node = last; node !== ROOT && to <= MAX_DEPTH; node = nodes.parentOf(node)) to += 1;
+function runOf(graph: BlockGraph, stream: StreamBlocks, { store, places }: { readonly store: RecentStore; readonly places: Map<number, Place> }): Run | undefined {
+  const { last: [high, low], parent, blocks, sessionId } = store;
+  const last = graph.holdings.nodeOfHash(stream.number, high, low);
+  if (last === 0 || !graph.nodes.isPlaced(last)) return undefined;
+  const { first, depth: to } = placeOf(graph, last, places);
   // An event that says it begins at token 0 has as many blocks as its last one is deep.
-  return to > MAX_DEPTH || to < blocks || (parent === undefined && to !== blocks) ? undefined : { stream, sessionId, last, from: to - blocks, to };
+  return to > MAX_DEPTH || to < blocks || (parent === undefined && to !== blocks) ? undefined : { stream, sessionId, last, first, from: to - blocks, to };
+}
+
+/** A long prompt is stored in many events, each after the one before: the way up ends where an earlier one ended. */
+function placeOf({ nodes }: BlockGraph, last: number, places: Map<number, Place>): Place {
+  let [node, first, depth] = [last, last, 0];
+  let known = places.get(node);
+  while (known === undefined && node !== ROOT && depth <= MAX_DEPTH) {
+    first = node;
+    depth += 1;
+    node = nodes.parentOf(node);
+    known = places.get(node);
+  }
+  const place = known === undefined ? { first, depth } : { first: known.first, depth: known.depth + depth };
+  places.set(last, place);
+  return place;
 }
 
 /** Runs that can be the request's: of its session, where both tell one, and under its keys. */
 function ownRuns(graph: BlockGraph, runs: readonly Run[], { sessionId, salt, lora }: EventQuestion): readonly Run[] {
-  const fits = runs.filter(({ last, to }) => {
-    const key = keyOf(graph, ancestor(graph, last, to - 1));
+  const fits = runs.filter(({ first }) => {
+    const key = keyOf(graph, first);
     return key.salt === salt && key.lora === lora;
   });
   if (sessionId === undefined) return fits;
@@ -119,10 +142,11 @@ function endsAt(graph: BlockGraph, runs: readonly Run[], { blocks, blockSize, qu
   const { cachedTokens, sessionId, isReporting } = question;
   const cachedBlocks = cachedTokens === undefined ? blocks : Math.floor(cachedTokens / blockSize);
   const starts = cachedBlocks >= blocks ? [] : isReporting ? [cachedBlocks, 0] : [cachedBlocks];
+  const starters = new Set(runs.filter(({ from }) => starts.includes(from)).map(({ last }) => last));
   const byNode = new Map<number, End>();
   for (const { to, last: node, sessionId: session } of runs) {
     if (to !== blocks) continue;
-    const isProven = (sessionId !== undefined && session === sessionId) || startsAt(graph, runs, { node, depth: blocks }, starts);
+    const isProven = (sessionId !== undefined && session === sessionId) || passes(graph, node, starters);
     byNode.set(node, { node, depth: blocks, isProven: isProven || byNode.get(node)?.isProven === true });
   }
   const ends = Array.from(byNode.values());
@@ -130,9 +154,11 @@ function endsAt(graph: BlockGraph, runs: readonly Run[], { blocks, blockSize, qu
   return proven.length > 0 ? proven : ends;
 }
 
-/** Whether a run on the way to `node` begins after as many blocks as the engine found in its cache. */
-function startsAt(graph: BlockGraph, runs: readonly Run[], { node, depth }: { readonly node: number; readonly depth: number }, starts: readonly number[]): boolean {
-  return runs.some(({ from, to, last }) => starts.includes(from) && to <= depth && ancestor(graph, node, depth - to) === last);
+/** Whether a run on the way to `end`, itself included, begins after as many blocks as the engine found in its cache. */
+function passes({ nodes }: BlockGraph, end: number, starters: ReadonlySet<number>): boolean {
+  if (starters.size === 0) return false;
+  for (let node = end; node !== ROOT; node = nodes.parentOf(node)) if (starters.has(node)) return true;
+  return false;
 }
 
 /** Ends of chains that nothing stored meanwhile goes on from. */
@@ -152,12 +178,6 @@ function tips(graph: BlockGraph, runs: readonly Run[], { sessionId }: EventQuest
 /** `needed`: tokens that another one must have to have stored these blocks. */
 function isAlone({ others }: EventQuestion, needed: number | undefined): boolean {
   return others.every((tokens) => tokens !== undefined && needed !== undefined && tokens < needed);
-}
-
-function ancestor({ nodes }: BlockGraph, start: number, up: number): number {
-  let node = start;
-  for (let left = up; left > 0; left -= 1) node = nodes.parentOf(node);
-  return node;
 }
 
 function keyOf({ extras, nodes }: BlockGraph, node: number): BlockKey {

@@ -90,7 +90,8 @@ function chooseStream(streams: readonly StreamBlocks[], { rank, prompt, lora, sa
     const stream = rank === undefined ? streams[0] : streams.find(({ identity }) => identity.rank === rank);
     return stream === undefined ? undefined : { stream, isGuess: false };
   }
-  const { paths } = index.prefix(prompt.tokens, { lora, salt, streams: new Set(streams.map(({ identity }) => identity.id)), withDivergence: false });
+  const media = prompt.mediaByBlock ?? mediaByBlock(prompt.media, streams.reduce((size, stream) => Math.max(size, blockSizeOf(stream)), 0));
+  const { paths } = index.prefix(prompt.tokens, { lora, salt, media, streams: new Set(streams.map(({ identity }) => identity.id)), withDivergence: false });
   const best = paths[0]?.matches[0]?.stream;
   const stream = streams.find(({ identity }) => identity.id === best) ?? streams[0];
   return stream === undefined ? undefined : { stream, isGuess: true };
