@@ -22,10 +22,12 @@ interface Place {
 export class ReuseEstimate {
   /** Blocks before branches, each time a branch began. */
   branchedBlocks = 0;
-  /** Stores that continue a block not held: normal after a late join or a gap. */
+  /** Stores that continue a block not held: normal after a late join or a gap. Not counted once chains were forgotten here. */
   unknownParents = 0;
 
   readonly #capacity: number;
+  /** Chains were forgotten for lack of room: what continues them says nothing about the input. */
+  #isCut = false;
   readonly #places = new Map<number, Place>();
 
   /** `capacity`: blocks followed at once. */
@@ -42,6 +44,7 @@ export class ReuseEstimate {
 
   /** The engine started anew. */
   reset(): void {
+    this.#isCut = false;
     this.#places.clear();
   }
 
@@ -64,7 +67,7 @@ export class ReuseEstimate {
     let before = event.parent === undefined ? undefined : this.#places.get(keyOf(event.parent.words, 0));
     if (event.parent !== undefined && before === undefined) {
       // Its depth is not known.
-      this.unknownParents += 1;
+      if (!this.#isCut) this.unknownParents += 1;
       return;
     }
     const isNew = !this.#places.has(keyOf(words, 0));
@@ -74,7 +77,10 @@ export class ReuseEstimate {
       const key = keyOf(words, index);
       let place = this.#places.get(key);
       if (place === undefined) {
-        if (this.#places.size >= this.#capacity) this.#places.clear();
+        if (this.#places.size >= this.#capacity) {
+          this.#places.clear();
+          this.#isCut = true;
+        }
         place = { depth: (before?.depth ?? 0) + 1, hasNext: false, copies: 0 };
         this.#places.set(key, place);
       }

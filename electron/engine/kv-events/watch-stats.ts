@@ -35,7 +35,7 @@ export interface WatchStats {
   /** The worst of the ranks, ms; absent before a live batch told its time. */
   readonly lagMs?: number;
   readonly isReplaying: boolean;
-  /** Blocks resident by what was seen; an estimate unless every rank was seen from its start, without loss. */
+  /** Blocks resident by what was seen; an estimate unless every rank was seen from its start, without loss, and all blocks had room here. */
   readonly residentBlocks: number;
   readonly isResidentExact: boolean;
   /** Input that was not as it should be; see the fields of the same names of `KvStreamView`. */
@@ -144,7 +144,7 @@ export function sumStats(ranks: readonly WatchedRank[], seconds: number): WatchS
     ...(lags.length > 0 && { lagMs: Math.max(...lags) }),
     isReplaying: ranks.some(({ isReplaying }) => isReplaying),
     residentBlocks: sum(({ stats }) => stats.resident.counts().reduce((total, { blocks }) => total + blocks, 0)),
-    isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents } }) => tracker.sawStart && tracker.missedLost + badMessages + badEvents + unknownEvents === 0),
+    isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents }, stats: { resident } }) => tracker.sawStart && tracker.missedLost + badMessages + badEvents + unknownEvents + resident.untracked + resident.displaced === 0),
     odd: {
       badMessages: sum(({ applier }) => applier.badMessages),
       badEvents: sum(({ applier }) => applier.badEvents),

@@ -43,5 +43,9 @@ describe('ReuseEstimate', () => {
     expect(estimateOf([first, stored([5], { parent: 2, medium: 'CPU' })])).toBe(0);
     expect(estimateOf([first, stored([5], { parent: 2, specKind: 'sliding_window' })])).toBe(0);
     expect(estimateOf([first, stored([7]), stored([5], { parent: 2 })], 3)).toBe(0);
+    const full = new ReuseEstimate(3);
+    for (const event of [first, stored([7]), stored([5], { parent: 2 })]) full.add(event);
+    // The chain was forgotten here, not in the engine.
+    expect(full.unknownParents).toBe(0);
   });
 });
