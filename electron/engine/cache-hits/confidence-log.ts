@@ -7,22 +7,24 @@ import type { Confidence } from '#shared/cache.ts';
 const MAX_CHANGES = 64;
 
 export class ConfidenceLog {
-  #changes: { readonly second: number; readonly confidence: Confidence }[] = [];
-  #lastSecond = 0;
+  /** From the first to the last answer that had it. */
+  readonly #changes: { readonly from: number; to: number; readonly confidence: Confidence }[] = [];
 
   add(second: number, confidence: Confidence): void {
-    this.#lastSecond = second;
-    if (this.#changes.at(-1)?.confidence.value === confidence.value) return;
-    this.#changes.push({ second, confidence });
+    const last = this.#changes.at(-1);
+    if (last?.confidence.value === confidence.value) {
+      last.to = second;
+      return;
+    }
+    this.#changes.push({ from: second, to: second, confidence });
     if (this.#changes.length > MAX_CHANGES) this.#changes.shift();
   }
 
   /** The lowest of the seconds `from`..`to`, both included; undefined when nothing was answered in them. */
   lowest(from: number, to: number): Confidence | undefined {
     let lowest: Confidence | undefined;
-    for (const [index, { second, confidence }] of this.#changes.entries()) {
-      const until = this.#changes[index + 1]?.second ?? this.#lastSecond;
-      if (until < from || second > to) continue;
+    for (const { from: first, to: last, confidence } of this.#changes) {
+      if (last < from || first > to) continue;
       if (lowest === undefined || confidence.value < lowest.value) lowest = confidence;
     }
     return lowest;

@@ -16,6 +16,7 @@ export interface IndexHitsOptions {
 
 /** As routing takes it (index-lookup.ts). */
 const FRESH_MS = 250;
+const MAX_INSTANCES = 1024;
 
 interface Routed {
   readonly promptTokens: number;
@@ -24,7 +25,7 @@ interface Routed {
 
 export class IndexHits {
   readonly #options: IndexHitsOptions;
-  /** Bounded by the instances that ever computed a prompt. */
+  /** Of a moment; instances come and go, so all are let go when there are many. */
   readonly #confidences = new Map<InstanceId, { readonly takenAtMs: number; readonly confidence: Confidence }>();
 
   constructor(options: IndexHitsOptions) {
@@ -53,6 +54,7 @@ export class IndexHits {
     if (known !== undefined && nowMs - known.takenAtMs < FRESH_MS) return known.confidence;
     const { confidence: value, reasons } = this.#options.kvEvents.confidenceOf(instance);
     const confidence = { value, reasons: reasons.map(({ code, text }) => ({ code, text })) };
+    if (this.#confidences.size >= MAX_INSTANCES) this.#confidences.clear();
     this.#confidences.set(instance, { takenAtMs: nowMs, confidence });
     return confidence;
   }

@@ -59,7 +59,7 @@ function toRange(range: ExplainRange, explanation: Explanation, names: RangeName
       return { kind: 'elsewhere', ...place, ...elsewhere(verdict.streams), message: `never stored here, but on ${holders(verdict.streams).map((holder) => holder.instanceName).join(', ')}` };
     case 'diverges': {
       const { divergence } = verdict;
-      const same = divergence.sameAfter === 0 ? '' : `; the next ${divergence.sameAfter} blocks would have matched again`;
+      const same = divergence.sameAfter === 0 ? '' : `; the next ${divergence.sameAfter === 1 ? 'block' : `${divergence.sameAfter} blocks`} would have matched again`;
       return {
         kind: 'diverges', ...place, diverges: sides(divergence),
         message: `differs from the nearest block held here from token ${divergence.position} on (block ${divergence.block}, token ${divergence.token} of it)${same}`,
