@@ -96,7 +96,7 @@ export interface KvCoverage {
 }
 
 export const KV_DOUBT_CODES = [
-  'never-connected', 'socket-failed', 'nothing-received', 'connection-lost', 'replaying', 'joined-late', 'batches-lost', 'life-uncertain', 'batches-waiting', 'messages-unreadable',
+  'never-connected', 'socket-failed', 'nothing-received', 'connection-lost', 'stores-untold', 'replaying', 'joined-late', 'batches-lost', 'life-uncertain', 'batches-waiting', 'messages-unreadable',
   'events-unreadable', 'events-unknown', 'removals-unknown', 'lagging', 'shared-stream', 'other-rank', 'blocks-untracked', 'blocks-displaced', 'no-stream',
 ] as const;
 export type KvDoubtCode = (typeof KV_DOUBT_CODES)[number];

@@ -29,6 +29,7 @@ import { gatherMisses } from './miss-summary.ts';
 import { OFF_REASON } from './prompt-keeper.ts';
 import { RecentStores } from './recent-stores.ts';
 import type { ReuseAnnouncers } from './reuse-announcers.ts';
+import { StoreWitness } from './store-witness.ts';
 import { TokenText } from './token-text.ts';
 
 /** The part that streams feed; made before them. */
@@ -51,7 +52,7 @@ export interface CacheOptions {
   /** As for `createCacheIndex`. */
   readonly announcers: ReuseAnnouncers;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
-  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
+  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf' | 'isQuietSince' | 'computed'>;
   readonly findings: VerdictSink;
   readonly logger: Logger;
   /** Sent to instances when the client's request had none. */
@@ -75,9 +76,11 @@ export class Cache {
   readonly #fleet: CacheOptions['fleet'];
   readonly #kvEvents: CacheOptions['kvEvents'];
   readonly #received: ReceivedReader | undefined;
+  readonly #announcers: ReuseAnnouncers;
   readonly #text: TokenText;
   readonly #call = new EngineCall();
   readonly #explainer: MissExplainer;
+  readonly #witness: StoreWitness;
 
   constructor(options: CacheOptions) {
     const { index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
@@ -87,12 +90,14 @@ export class Cache {
     this.#fleet = fleet;
     this.#kvEvents = kvEvents;
     this.#received = hits;
+    this.#announcers = announcers;
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
     this.#explainer = new MissExplainer({
       index, stores, announcers, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }),
     });
-    this.watcher = this.#explainer;
+    this.#witness = new StoreWitness({ index, fleet, kvEvents });
+    this.watcher = this.#watcher();
   }
 
   get isExplaining(): boolean {
@@ -159,7 +164,22 @@ export class Cache {
 
   async close(): Promise<void> {
     this.#explainer.close();
+    this.#witness.close();
     await this.#call.close();
+  }
+
+  #watcher(): RecordWatcher {
+    const [explainer, witness] = [this.#explainer, this.#witness];
+    return {
+      onParsed: (record, body) => explainer.onParsed(record, body),
+      onTokens: (record, tokens, from) => explainer.onTokens(record, tokens, from),
+      onReportAsked: (leg) => this.#announcers.ask(leg.instance.id, Date.now()),
+      onAnswered: (leg) => explainer.onAnswered(leg),
+      onEnded: (record) => {
+        explainer.onEnded(record);
+        witness.ended(record);
+      },
+    };
   }
 
   async #withText(ranges: readonly MissRange[]): Promise<MissRange[]> {

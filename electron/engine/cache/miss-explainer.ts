@@ -9,6 +9,7 @@
 import type { Confidence } from '#shared/cache.ts';
 import { errorMessage } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
+import type { KvDoubtCode } from '#shared/kv.ts';
 import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
@@ -21,6 +22,7 @@ import { engineMetricsOf } from '../telemetry/materialise.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
 import type { LegRecord, RequestRecord } from '../telemetry/request-record.ts';
 import { CauseGrouper } from './cause-grouper.ts';
+import { isComputing } from './computing-leg.ts';
 import type { EngineCall } from './engine-call.ts';
 import { EventFallback, type Meanwhile } from './event-fallback.ts';
 import { heldSteps } from './held-at-decode.ts';
@@ -75,6 +77,7 @@ const SETTLE_MS = 120;
 const POLL_MS = 40;
 /** How long a replay of missing events is waited for. */
 const REPLAY_PATIENCE_MS = 5000;
+const SOON_BETTER: ReadonlySet<KvDoubtCode> = new Set(['replaying', 'batches-waiting', 'connection-lost']);
 const AT_ONCE = 2;
 const MAX_QUEUE = 256;
 const MAX_CHECKS = 1000;
@@ -87,7 +90,7 @@ const LATE: KeptMiss = {
   reason: 'no instance can tell the tokens, and reading them from the events that followed needs the usage at the end of the answer; ask again when it has ended',
 };
 
-export class MissExplainer implements RecordWatcher {
+export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
   readonly #options: MissExplainerOptions;
   readonly #keeper: PromptKeeper;
   readonly #fallback: EventFallback;
@@ -139,10 +142,6 @@ export class MissExplainer implements RecordWatcher {
 
   onTokens(record: RequestRecord, tokens: Uint32Array, from: NonNullable<KeptPrompt['from']>): void {
     this.#keeper.learn(record, tokens, from);
-  }
-
-  onReportAsked(leg: LegRecord): void {
-    this.#options.announcers.ask(leg.instance.id, Date.now());
   }
 
   onAnswered(leg: LegRecord): void {
@@ -223,9 +222,9 @@ export class MissExplainer implements RecordWatcher {
     }
   }
 
-  /** Missing batches are being asked for: the picture is about to get better. */
+  /** Missing batches are being asked for, or a new connection is about to tell what became of the engine: the picture is about to get better. */
   #isWaitingForEvents({ leg }: Job): boolean {
-    return this.#options.kvEvents.streams().some(({ instance, reasons }) => instance === leg.instance.id && reasons?.some(({ code }) => code === 'replaying' || code === 'batches-waiting') === true);
+    return this.#options.kvEvents.streams().some(({ instance, reasons }) => instance === leg.instance.id && reasons?.some(({ code }) => SOON_BETTER.has(code)) === true);
   }
 
   async #explain(job: Job): Promise<void> {
@@ -316,13 +315,6 @@ export class MissExplainer implements RecordWatcher {
       request: { id: record.id, n: record.n, requestId: record.parsedInit?.requestId ?? record.init.requestId },
     });
   }
-}
-
-/** The leg that computes the prompt: prefill, a request passed on whole, or decode when there was no prefill or it failed. */
-function isComputing({ kind, status = 0, record }: LegRecord): boolean {
-  if (status >= 300) return false;
-  if (kind === 'prefill' || kind === 'forward') return true;
-  return kind === 'decode' && !record.legs.some((leg) => leg.kind === 'prefill' && leg.outcome !== 'error' && (leg.status ?? 200) < 300);
 }
 
 /** Tokens that routing had are those an instance would be asked for again; of media only render tells the keys. */

@@ -8,6 +8,9 @@
  *   never-connected, socket-failed, no-stream   1     nothing is known
  *   nothing-received       0.5   an idle engine and a dead publisher look alike; 0 when a replay said it has nothing
  *   connection-lost        0.5   nothing is known of what happens now
+ *   stores-untold          requests computed blocks since the last batch, and none told of them: nothing is known of what happens
+ *                          now, as with a broken connection. 0.3 for one request, whose usage may be wrong; else
+ *                          untold / (untold + resident) blocks, at least 0.5 and at most 0.9
  *   joined-late            0.5 * unseen / (unseen + applied): blocks turn over, so old history matters less with time;
  *                          `unseen` counts at least one batch, as nobody joins late for nothing
  *   batches-lost           min(0.9, 3 * lost / (lost + applied)), at least 0.01: a lost store hides blocks, a lost removal
@@ -28,6 +31,7 @@
  * The weights are judgement, not measurement; the order of magnitude is what they are for.
  */
 import type { KvConfidence, KvDoubt, KvDoubtCode, KvStreamState } from '#shared/kv.ts';
+import type { UntoldFacts } from './untold-stores.ts';
 
 /** Counts of batches and events are since the cache was last known to be empty. */
 export interface StreamFacts {
@@ -52,6 +56,8 @@ export interface StreamFacts {
   readonly isReplaying: boolean;
   readonly lagMs: number | undefined;
   readonly hasSeveralPublishers: boolean;
+  /** Blocks that requests had computed since the last batch; absent without such evidence (untold-stores.ts). */
+  readonly untold: UntoldFacts | undefined;
   readonly hasOtherRank: boolean;
   /** The instance itself says which ranks it has. */
   readonly isRankTold: boolean;
@@ -104,7 +110,11 @@ function doubtsOf(facts: StreamFacts): KvDoubt[] {
   stateDoubts(facts, doubt);
   historyDoubts(facts, doubt);
   eventDoubts(facts, doubt);
-  const { lagMs, untrackedBlocks, residentBlocks, displacedBlocks } = facts;
+  const { lagMs, untrackedBlocks, residentBlocks, displacedBlocks, untold } = facts;
+  if (untold !== undefined) {
+    const weight = untold.requests === 1 ? 0.3 : Math.min(0.9, Math.max(0.5, untold.blocks / (untold.blocks + residentBlocks)));
+    doubt('stores-untold', weight, `No batch came since ${many(untold.requests, 'request', 'requests')} computed ${many(untold.blocks, 'whole block', 'whole blocks')}, which the engine stores and tells at once: its publisher is stuck, its batches do not arrive, or prefix caching is off. What it stores and removes is unknown.`);
+  }
   if (facts.isReplaying) doubt('replaying', 0.05, 'Missing batches are being asked for; newer events wait.');
   if (lagMs !== undefined && lagMs > TOLERATED_LAG_MS) {
     doubt('lagging', Math.min(0.3, (lagMs - TOLERATED_LAG_MS) / WORST_LAG_MS), `The last batch came ${(lagMs / 1000).toFixed(1)} s after its timestamp: numbers are that old, or the two clocks disagree.`);

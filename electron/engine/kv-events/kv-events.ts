@@ -24,6 +24,7 @@ import { KvStream } from './kv-stream.ts';
 import { rawFrames } from './raw-frames.ts';
 import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
+import type { ComputedPrompt } from './untold-stores.ts';
 
 export interface KvEventsOptions {
   /** Who counts the blocks of the streams, as `observer` hears of them. */
@@ -171,6 +172,23 @@ export class KvEvents {
   confidenceOf(id: InstanceId): KvConfidence {
     const streams = this.#streams.get(id)?.streams ?? [];
     return instanceConfidence(streams.map((stream) => ({ rank: stream.identity.rank, ...stream.confidence() })));
+  }
+
+  /** Whether the stream of an instance's rank was connected and received nothing since then; false for one that cannot be told. */
+  isQuietSince(id: InstanceId, rank: number | undefined, unixMs: number): boolean {
+    return this.#streamOf(id, rank)?.isQuietSince(unixMs) === true;
+  }
+
+  /** An instance computed a prompt, which its stream must have told (untold-stores.ts). */
+  computed(id: InstanceId, rank: number | undefined, prompt: ComputedPrompt): void {
+    this.#streamOf(id, rank)?.computed(prompt);
+  }
+
+  /** Without a rank: the only stream. Which of several ranks ran a request is not told. */
+  #streamOf(id: InstanceId, rank: number | undefined): KvStream | undefined {
+    const streams = this.#streams.get(id)?.streams ?? [];
+    if (rank === undefined) return streams.length === 1 ? streams[0] : undefined;
+    return streams.find(({ identity }) => identity.rank === rank);
   }
 
   /**

@@ -17,6 +17,7 @@ import type { SharedBindings } from './shared-bindings.ts';
 import { StreamReceiver, type SharedIntake, type StreamReceiverOptions } from './stream-receiver.ts';
 import type { GapRange } from './stream-tracker.ts';
 import type { SocketPhase, SubSocketOptions } from './sub-socket.ts';
+import { UntoldStores, type ComputedPrompt } from './untold-stores.ts';
 
 export interface KvStreamOptions extends SharedIntake, Pick<StreamReceiverOptions, 'subscribe' | 'request' | 'replayLimits'> {
   readonly identity: StreamIdentity;
@@ -66,6 +67,9 @@ export class KvStream {
   readonly #rate = new RateWindow();
   #phase: SocketPhase = 'connecting';
   #reason: string | undefined;
+  /** Since when it is connected; infinity while it is not. */
+  #connectedAtUnixMs = Number.POSITIVE_INFINITY;
+  readonly #untold = new UntoldStores();
   /** Of batches of the epoch they were lost in. */
   #lost = 0;
   #removedBlocks = 0;
@@ -113,6 +117,23 @@ export class KvStream {
     return this.#rate.perSecond(performance.now());
   }
 
+  /** Whether it was connected and received nothing since then, nor has anything waiting. */
+  isQuietSince(unixMs: number): boolean {
+    const { applier, filler, lane } = this.#receiver;
+    const isIdle = lane.queued === 0 && lane.droppedSince === 0 && filler?.isAsking !== true;
+    return isIdle && this.#connectedAtUnixMs <= unixMs && (applier.lastReceivedAtUnixMs === undefined || applier.lastReceivedAtUnixMs < unixMs);
+  }
+
+  /** The engine computed a prompt. Says nothing when something was received since. */
+  computed(prompt: ComputedPrompt): void {
+    this.#forgetTold();
+    if (this.isQuietSince(prompt.sentAtUnixMs)) this.#untold.add(prompt, performance.now());
+  }
+
+  #forgetTold(): void {
+    if (!this.isQuietSince(this.#untold.lastSentAtUnixMs)) this.#untold.clear();
+  }
+
   /** How far cache numbers of this stream can be trusted (confidence.ts). */
   confidence(): KvConfidence {
     const { applier, filler, lane } = this.#receiver;
@@ -123,6 +144,7 @@ export class KvStream {
     const clearMark = isGpuOnly ? this.#clearMark : undefined;
     const mark = clearMark ?? this.#epochMark;
     const now = this.#mark();
+    this.#forgetTold();
     return streamConfidence({
       state: this.#state(),
       applied: now.batches - mark.batches,
@@ -141,6 +163,7 @@ export class KvStream {
       lagMs: this.#lagMs(),
       hasSeveralPublishers: applier.topics.size > 1 || this.#receiver.hasRivals,
       hasOtherRank: this.#hasOtherRank,
+      untold: this.#untold.facts(performance.now()),
       isRankTold: this.#options.firstRank?.() !== undefined,
       residentBlocks: resident.reduce((sum, { blocks }) => sum + blocks, 0),
       untrackedBlocks: now.untracked - mark.untracked,
@@ -290,6 +313,8 @@ export class KvStream {
   #onPhase(reason: string | undefined): void {
     const { phase } = this.#receiver;
     if (phase === this.#phase && reason === this.#reason) return;
+    if (phase !== 'connected') this.#connectedAtUnixMs = Number.POSITIVE_INFINITY;
+    else if (this.#phase !== 'connected') this.#connectedAtUnixMs = Date.now();
     this.#phase = phase;
     this.#reason = reason;
     this.#options.onPhase(phase, reason);

@@ -35,10 +35,16 @@ export function quietFor(stream: KvStreamView, nowUnixMs: number): number | unde
 
 /**
  * State of a stream as shape and word. `silent` is normal for an idle engine and stays quiet. A stream that was live and
- * says nothing while its instance works is a warning: a publisher that is stuck looks just like one with nothing to say.
+ * says nothing while its instance works is a warning: a publisher that is stuck looks just like one with nothing to say,
+ * until a request proves that there was something (`stores-untold`).
  */
 export function streamHealth(stream: KvStreamView, { nowUnixMs, isBusy }: StreamContext): StreamHealth {
   const reason = stream.stateReason ?? '';
+  const untold = stream.reasons?.find(({ code }) => code === 'stores-untold');
+  if (untold !== undefined && (stream.state === 'live' || stream.state === 'silent')) {
+    const quietMs = quietFor(stream, nowUnixMs);
+    return { tone: 'warning', words: quietMs === undefined ? 'stores untold' : `stores untold, quiet ${formatDuration(quietMs)}`, title: untold.text };
+  }
   switch (stream.state) {
     case 'live': {
       const quietMs = quietFor(stream, nowUnixMs);

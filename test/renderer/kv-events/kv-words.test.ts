@@ -41,6 +41,13 @@ describe('a stream that stopped', () => {
     expect(words(true)).toMatchObject({ tone: 'warning', words: 'quiet 1\u2009m 15\u2009s', title: expect.stringContaining('publisher is stuck') });
     expect(streamHealth(stopped, { nowUnixMs: NOW - 50_000, isBusy: true })).toMatchObject({ tone: 'ok', words: 'live' });
   });
+
+  it('is a warning, idle or not, once requests prove that there was something to tell', () => {
+    const reasons = [{ code: 'stores-untold' as const, weight: 0.5, text: 'No batch came since 2 requests' }];
+    const health = (nowUnixMs: number): unknown => streamHealth({ ...stopped, reasons }, { nowUnixMs, isBusy: false });
+    expect(health(NOW)).toEqual({ tone: 'warning', words: 'stores untold, quiet 1\u2009m 15\u2009s', title: 'No batch came since 2 requests' });
+    expect(health(NOW - 50_000)).toMatchObject({ tone: 'warning', words: 'stores untold' });
+  });
 });
 
 describe('odd input', () => {

@@ -4,7 +4,7 @@ import { instanceConfidence, streamConfidence, type StreamFacts } from '#engine/
 
 const SOUND: StreamFacts = {
   state: 'live', applied: 100, unseen: 0, isKnownEmpty: false, lost: 0, waiting: 0, badMessages: 0, events: 400, badEvents: 0, unknownEvents: 0,
-  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, isRankTold: false, residentBlocks: 500,
+  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, isRankTold: false, untold: undefined, residentBlocks: 500,
   untrackedBlocks: 0, displacedBlocks: 0,
 };
 const of = (part: Partial<StreamFacts>) => streamConfidence({ ...SOUND, ...part });
@@ -40,6 +40,10 @@ describe('streamConfidence', () => {
     [{ lagMs: 9e12 }, [['lagging', 0.3]]],
     [{ hasSeveralPublishers: true }, [['shared-stream', 0.9]]],
     [{ hasOtherRank: true }, [['other-rank', 0.2]]],
+    [{ untold: { requests: 1, blocks: 400 } }, [['stores-untold', 0.3]]],
+    [{ untold: { requests: 2, blocks: 2 } }, [['stores-untold', 0.5]]],
+    [{ untold: { requests: 9, blocks: 1500 } }, [['stores-untold', 0.75]]],
+    [{ untold: { requests: 9, blocks: 90_000 } }, [['stores-untold', 0.9]]],
     [{ untrackedBlocks: 500 }, [['blocks-untracked', 0.5]]],
     [{ displacedBlocks: 7 }, [['blocks-displaced', 0.3]]],
   ] as const)('takes off for %o', (part, expected) => {
@@ -69,7 +73,7 @@ describe('streamConfidence', () => {
       state: fc.constantFrom('connecting' as const, 'live' as const, 'silent' as const, 'lost' as const, 'failed' as const), applied: count, unseen: count,
       isKnownEmpty: fc.boolean(), lost: count, waiting: count, badMessages: count, events: count, badEvents: count, unknownEvents: count, removedBlocks: count,
       unknownRemovals: count, isLifeUncertain: fc.boolean(), isReplaying: fc.boolean(), lagMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }), hasSeveralPublishers: fc.boolean(),
-      hasOtherRank: fc.boolean(), isRankTold: fc.boolean(), residentBlocks: count, untrackedBlocks: count, displacedBlocks: count,
+      hasOtherRank: fc.boolean(), isRankTold: fc.boolean(), untold: fc.option(fc.record({ requests: fc.integer({ min: 1, max: 1000 }), blocks: fc.integer({ min: 1, max: 1e6 }) }), { nil: undefined }), residentBlocks: count, untrackedBlocks: count, displacedBlocks: count,
     });
     fc.assert(fc.property(facts, (some) => {
       const { confidence, reasons } = streamConfidence(some);
