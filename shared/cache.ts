@@ -138,9 +138,14 @@ export interface TreePage {
   readonly confidence: Confidence;
 }
 
-/** Where the longest known beginning of a token sequence ends; several places when keys (LoRA, salt, media) differ. */
+/**
+ * Where the longest known beginning of a token sequence ends; several places when keys (LoRA, salt, media) differ. What no
+ * prompt wholly begins with is looked for inside prompts, too: then matches are the blocks in which it begins.
+ */
 export interface TreeSearch {
   readonly matches: readonly TreeNode[];
+  /** The tokens stand inside prompts, not at their start. */
+  readonly isInside?: boolean;
   readonly matchedTokens: number;
   readonly askedTokens: number;
   readonly confidence: Confidence;

@@ -263,7 +263,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'cache.hits': { title: 'Cache hits', kind: 'query', summary: 'Hit rates over time, by source, and where sources disagree.' },
   'cache.residency': { title: 'Residency map', kind: 'query', summary: 'Blocks of every instance with age, reuse and owners.' },
   'cache.tree': { title: 'Prefix tree', kind: 'query', summary: 'Blocks of all instances by content.' },
-  'cache.search': { title: 'Search prefix', kind: 'query', summary: 'Find a prefix by text or token ids.' },
+  'cache.search': { title: 'Search prefix', kind: 'query', summary: 'Find text or token ids at the start of prompts, else inside them.' },
   'cache.difference': { title: 'P-vs-D difference', kind: 'query', summary: 'What prefill and decode instances hold of the same content.' },
   'cache.storms': { title: 'Eviction storms', kind: 'query', summary: 'Blocks evicted and needed again shortly after.' },
   'cache.block': { title: 'Block detail', kind: 'query', summary: 'Tokens, neighbours, holders and history of a block.' },

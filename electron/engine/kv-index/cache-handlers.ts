@@ -33,17 +33,19 @@ export function createCacheHandlers(options: CacheHandlerOptions): CacheHandlers
   return {
     'cache.residency': ({ cells }) => views.residency(cells),
     'cache.tree': (query) => views.tree(query),
-    'cache.search': async ({ text, tokens, limit }) => views.search(Uint32Array.from(tokens ?? await tokensOf(text, options.tokenize)), limit),
+    'cache.search': async ({ text, tokens, limit }) => views.search(tokens === undefined ? await readingsOf(text, options.tokenize) : [Uint32Array.from(tokens)], limit),
     'cache.difference': ({ left, right }) => views.difference({ left: left ?? withRole('prefill', 'both'), right: right ?? withRole('decode') }),
     'cache.storms': ({ windowS, withinS }) => views.storms({ windowMs: windowS * 1000, withinMs: withinS * 1000 }),
     'cache.block': (query) => views.block(query),
   };
 }
 
-async function tokensOf(text: string | undefined, tokenize: CacheHandlerOptions['tokenize']): Promise<readonly number[]> {
+/** A text's tokens, and those it has behind a space: tokenizers make the space part of a word. */
+async function readingsOf(text: string | undefined, tokenize: CacheHandlerOptions['tokenize']): Promise<[Uint32Array, ...Uint32Array[]]> {
   if (text === undefined) throw new PdscopeError('bad_input', 'cache.search: name either a text or token ids.');
   if (tokenize === undefined) throw new PdscopeError('tokenizer_missing', 'No instance can tell the token ids of a text; search by token ids instead.');
-  return tokenize(text);
+  const asTyped = Uint32Array.from(await tokenize(text));
+  return /^\s/u.test(text) ? [asTyped] : [asTyped, Uint32Array.from(await tokenize(` ${text}`))];
 }
 
 function contextOf({ instances, streams, now, kvBytesOf, capacityBlocksOf }: CacheHandlerOptions): ViewContext {

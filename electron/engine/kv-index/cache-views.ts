@@ -6,16 +6,20 @@ import type { BlockDetail, CacheDifference, EvictionStorms, ResidencyMap, TreePa
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import { blockDetail, type BlockQuery } from './block-view.ts';
 import { difference, type DifferenceQuery } from './difference-view.ts';
+import { innerSearch } from './inner-search.ts';
 import type { KvIndex } from './kv-index.ts';
 import { residencyMap } from './residency-view.ts';
 import { stormsOf, type StormQuery } from './storm-view.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 import { finishInSlices, type SubtreeCounts } from './subtree-counts.ts';
+import { TreeLines } from './tree-lines.ts';
 import { countHeld, searchPrefix, treePage, type TreeQuery } from './tree-view.ts';
 import type { ViewContext } from './view-context.ts';
 
 /** Counts older than this are made anew; the page asks about once a second. */
 const MAX_AGE_MS = 1500;
+/** Tokens in a row that are worth showing when they stand inside prompts; of fewer, all. */
+const LEAST_INSIDE = 4;
 /** Counts kept, by instance filter. */
 const MAX_COUNTS = 4;
 
@@ -36,8 +40,25 @@ export class CacheViews {
     return treePage(this.#index.graph, query, { counts, context: this.#context(), capacity: this.#index.capacity });
   }
 
-  async search(tokens: Uint32Array, limit: number): Promise<TreeSearch> {
-    return searchPrefix(this.#index.graph, { tokens, limit }, { counts: await this.#held(undefined), context: this.#context() });
+  /**
+   * By the start of prompts; what does not wholly begin one is looked for anywhere in what is held.
+   * @param readings the same text as tokens: at the start of a prompt first, then as it may read elsewhere.
+   */
+  async search(readings: readonly [Uint32Array, ...Uint32Array[]], limit: number): Promise<TreeSearch> {
+    const { graph } = this.#index;
+    const counts = await this.#held(undefined);
+    const [tokens] = readings;
+    const atStart = searchPrefix(graph, { tokens, limit }, { counts, context: this.#context() });
+    let best: TreeSearch = atStart;
+    for (const inside of atStart.matchedTokens === tokens.length ? [] : readings) {
+      const least = Math.max(best.matchedTokens + 1, Math.min(inside.length, LEAST_INSIDE));
+      const { nodes, matched } = await finishInSlices(innerSearch(graph, { tokens: inside, least, limit }, counts));
+      if (matched === 0) continue;
+      const context = this.#context();
+      const lines = new TreeLines(graph, context, counts);
+      best = { matches: nodes.map((node) => lines.line(node)), matchedTokens: matched, askedTokens: inside.length, isInside: true, confidence: context.confidenceIn() };
+    }
+    return best;
   }
 
   async difference(query: DifferenceQuery): Promise<CacheDifference> {

@@ -159,6 +159,18 @@ export class NodeTable {
     return this.#tokens.commonPrefix(this.#words[at + TOKENS] ?? NO_TOKENS, this.#words[at + SIZE] ?? 0, probe);
   }
 
+  /** Where in the node's tokens, from `from` on, a token stands; -1 when nowhere. */
+  positionOf(node: number, token: number, from: number): number {
+    const at = node * STRIDE;
+    return this.#tokens.positionOf(this.#words[at + TOKENS] ?? NO_TOKENS, this.#words[at + SIZE] ?? 0, { token, from });
+  }
+
+  /** How many of the node's tokens, from `at` on, equal `tokens` from `offset` on. */
+  commonRun(node: number, run: { readonly at: number; readonly tokens: Uint32Array; readonly offset: number }): number {
+    const word = node * STRIDE;
+    return this.#tokens.commonRun(this.#words[word + TOKENS] ?? NO_TOKENS, this.#words[word + SIZE] ?? 0, run);
+  }
+
   /** Makes a node of unknown content. There must be room. */
   createUnknown(): number {
     const node = this.#take();

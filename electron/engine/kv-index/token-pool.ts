@@ -71,6 +71,25 @@ export class TokenPool {
     return same;
   }
 
+  /** Where, from `from` on, a token stands among those kept under a reference; -1 when nowhere. */
+  positionOf(reference: number, blockSize: number, { token, from }: { readonly token: number; readonly from: number }): number {
+    const pool = this.#poolOf(blockSize);
+    if (pool === undefined || reference === NO_TOKENS) return -1;
+    const { segment, start } = locate(pool, reference);
+    for (let at = from; at < blockSize; at += 1) if (segment[start + at] === token) return at;
+    return -1;
+  }
+
+  /** How many tokens from `at` on equal those of `other` from its offset on. */
+  commonRun(reference: number, blockSize: number, { at, tokens, offset }: { readonly at: number; readonly tokens: Uint32Array; readonly offset: number }): number {
+    const pool = this.#poolOf(blockSize);
+    if (pool === undefined || reference === NO_TOKENS) return 0;
+    const { segment, start } = locate(pool, reference);
+    let same = 0;
+    while (at + same < blockSize && offset + same < tokens.length && segment[start + at + same] === tokens[offset + same]) same += 1;
+    return same;
+  }
+
   free(reference: number, blockSize: number): void {
     if (reference !== NO_TOKENS) this.#poolOf(blockSize)?.free.push(reference);
   }

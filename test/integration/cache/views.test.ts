@@ -34,6 +34,10 @@ test('a text is searched by the tokens that an instance makes of it; a block is 
   const block = await cluster.engine.call('cache.block', { node: found.matches[0]?.node });
   expect(block.text).toContain('rule');
   expect(block.tokens).toHaveLength(16);
+  // Words from the middle of the system prompt, as somebody types them who does not know the chat template.
+  const inside = await cluster.engine.call('cache.search', { text: words(40, 'rule').split(' ').slice(5, 14).join(' ') });
+  expect(inside).toMatchObject({ isInside: true, matchedTokens: inside.askedTokens });
+  expect(inside.matches[0]?.text).toContain('rule');
   const nothing = await cluster.engine.call('cache.search', { tokens: [9999, 9998] });
   expect(nothing).toMatchObject({ matches: [], matchedTokens: 0, askedTokens: 2 });
   await expect(cluster.engine.call('cache.search', {})).rejects.toMatchObject({ code: 'bad_input' });

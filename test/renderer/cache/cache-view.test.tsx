@@ -164,9 +164,12 @@ describe('CacheView', () => {
     await using page = await show({ tab: 'tree', filter: '151644, 8948' }, transport);
     await page.until(() => page.text().includes('96 of 120 tokens indexed (80.0 %)'));
     expect(calls(transport, 'cache.search')[0]).toEqual({ tokens: [151_644, 8948], limit: 100 });
+    transport.answer('cache.search', () => ({ matches: samplePage(undefined).children.slice(0, 1), matchedTokens: 3, askedTokens: 3, isInside: true, confidence: SURE }));
+    await act(async () => setUrlState({ filter: 'some words' }));
+    await page.until(() => page.text().includes('3 of 3 tokens found inside prompts'));
     transport.answer('cache.search', () => ({ matches: [], matchedTokens: 0, askedTokens: 4, confidence: SURE }));
     await act(async () => setUrlState({ filter: 'nobody' }));
-    await page.until(() => page.text().includes('Nothing begins like this'));
+    await page.until(() => page.text().includes('Nothing held begins like this'));
     await page.click('button', 'Clear the search');
     expect(globalThis.location.hash).not.toContain('q=');
   });

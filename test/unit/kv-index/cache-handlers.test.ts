@@ -75,6 +75,26 @@ describe('createCacheHandlers', () => {
     await expect(setUp()['cache.search']({ limit: 5 })).rejects.toMatchObject({ code: 'bad_input' });
   });
 
+  it('finds what stands inside prompts, over the borders of blocks, where no prompt begins with it', async () => {
+    const handlers = setUp();
+    // Blocks are [100, 101], [102, 103], [104, 105], one after the other.
+    const inside = await handlers['cache.search']({ tokens: [101, 102, 103, 104], limit: 5 });
+    expect(inside).toMatchObject({ matchedTokens: 4, askedTokens: 4, isInside: true });
+    expect(inside.matches.map(({ tokens }) => tokens.slice(0, 2))).toEqual([[100, 101]]);
+    expect(await handlers['cache.search']({ tokens: [103], limit: 5 })).toMatchObject({ matchedTokens: 1, isInside: true });
+    const longer = await handlers['cache.search']({ tokens: [101, 102, 103, 104, 999], limit: 5 });
+    expect(longer).toMatchObject({ matchedTokens: 4, askedTokens: 5, isInside: true });
+    // Fewer than four in a row are too little of a longer run to be worth showing.
+    expect(await handlers['cache.search']({ tokens: [101, 102, 999, 998, 997], limit: 5 })).toMatchObject({ matches: [], matchedTokens: 0 });
+    const atStart = await handlers['cache.search']({ tokens: [100, 101, 102], limit: 5 });
+    expect(atStart.isInside).toBeUndefined();
+  });
+
+  it('reads a text as it stands behind a space, too', async () => {
+    const handlers = setUp({ tokenize: async (text) => Promise.resolve(text.startsWith(' ') ? [103, 104] : [7, 104]) });
+    expect(await handlers['cache.search']({ text: 'word', limit: 5 })).toMatchObject({ matchedTokens: 2, askedTokens: 2, isInside: true });
+  });
+
   it('answers storms and blocks', async () => {
     const handlers = setUp();
     expect(await handlers['cache.storms']({ windowS: 60, withinS: 5 })).toEqual({ storms: [] });

@@ -95,16 +95,16 @@ describe('tree', () => {
 describe('search', () => {
   it('finds the longest known beginning, to the token', async () => {
     fill();
-    expect(await views.search(tokens(100, 101, 102, 103, 1, 1, 2, 9), 10)).toMatchObject({ matchedTokens: 7, askedTokens: 8, matches: [{ tokens: [2, 2, 3, 3] }] });
-    expect(await views.search(tokens(100, 101), 10)).toMatchObject({ matchedTokens: 2, matches: [{ tokens: [100, 101, 102, 103] }] });
-    expect(await views.search(tokens(50), 10)).toMatchObject({ matchedTokens: 1, matches: [{ tokens: [50, 51] }] });
-    expect(await views.search(tokens(9, 9), 10)).toMatchObject({ matchedTokens: 0, askedTokens: 2, matches: [] });
+    expect(await views.search([tokens(100, 101, 102, 103, 1, 1, 2, 9)], 10)).toMatchObject({ matchedTokens: 7, askedTokens: 8, matches: [{ tokens: [2, 2, 3, 3] }] });
+    expect(await views.search([tokens(100, 101)], 10)).toMatchObject({ matchedTokens: 2, matches: [{ tokens: [100, 101, 102, 103] }] });
+    expect(await views.search([tokens(50)], 10)).toMatchObject({ matchedTokens: 1, matches: [{ tokens: [50, 51] }] });
+    expect(await views.search([tokens(9, 9)], 10)).toMatchObject({ matchedTokens: 0, askedTokens: 2, matches: [] });
   });
 
   it('finds it under every key', async () => {
     prefill.apply(stored([1], { extraKeys: [['a']] }), at(1000));
     prefill.apply(stored([2], { extraKeys: [['b']] }), at(1000));
-    const { matches } = await views.search(tokens(100, 101), 10);
+    const { matches } = await views.search([tokens(100, 101)], 10);
     expect(new Set(matches.map(({ extraKeys }) => extraKeys))).toEqual(new Set(['salt a', 'salt b']));
   });
 });

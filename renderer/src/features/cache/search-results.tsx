@@ -29,7 +29,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
   if (value === undefined) return <div className={classes.notice}>{error === undefined ? `Searching: ${query.reading} …` : <Message tone="error">{error.message}</Message>}</div>;
   if (value.matches.length === 0) {
     return (
-      <EmptyState title="Nothing begins like this" text={`Read as ${query.reading}: ${formatInteger(value.askedTokens)} tokens. A search matches whole blocks from the start of a prompt, so give its beginning as the engine sees it, chat template included, and at least one block of it.`}>
+      <EmptyState title="Nothing held begins like this, or has it inside" text={`Read as ${query.reading}: ${formatInteger(value.askedTokens)} ${value.askedTokens === 1 ? 'token' : 'tokens'}. Only whole blocks are held: the end of a prompt is not. Tokenizers cut words by what stands around them, so try more words, or start at the beginning of the prompt as the engine sees it, chat template included.`}>
         <div><TrustMark trust={toTrust(value.confidence)} isLong /></div>
         <div><Button onClick={onClear}>Clear the search</Button></div>
       </EmptyState>
@@ -39,7 +39,7 @@ export function SearchResults({ query, nowUnixMs, picked, onShow, onClear }: Sea
   return (
     <>
       <p className={classes.reading}>
-        Read as {query.reading} · {formatInteger(value.matchedTokens)} of {formatInteger(value.askedTokens)} tokens indexed{value.askedTokens > 0 && ` (${formatPercent(value.matchedTokens / value.askedTokens)} %)`}
+        Read as {query.reading} · {formatInteger(value.matchedTokens)} of {formatInteger(value.askedTokens)} tokens {value.isInside === true ? 'found inside prompts; each line starts with the block in which they begin' : 'indexed'}{value.askedTokens > 0 && ` (${formatPercent(value.matchedTokens / value.askedTokens)} %)`}
         {' '}<TrustMark trust={toTrust(value.confidence)} isLong />
         {error !== undefined && <span className={classes.warning}> · ▲ shown as last seen: {error.message}</span>}
       </p>
