@@ -24,6 +24,7 @@ import type { Leg, LegOwner, LegSetup } from './leg.ts';
 import { refuseFatal, type LintContext, type Linter } from './lint/linter.ts';
 import type { Choice, Policy } from './policies/policy.ts';
 import type { Rewrite } from './prefill-body.ts';
+import { preferredChoice } from './preferred-choice.ts';
 import type { PromptView } from './prompt-view.ts';
 import { describeLeg, NEVER_SENT, ProxyError } from './proxy-error.ts';
 import { StreamLeg } from './stream-leg.ts';
@@ -105,7 +106,7 @@ export class Exchange implements LegContext, LegOwner {
     const { prefer } = options;
     const choice: Choice =
       prefer !== undefined && candidates.includes(prefer)
-        ? { chosen: prefer, scores: [{ instance: prefer.id, name: prefer.name, reason: options.reason ?? 'preferred by the connector' }] }
+        ? preferredChoice(candidates, { kind, prefer, reason: options.reason ?? 'preferred by the connector', prompt: this.prompt })
         : policy.choose(candidates, kind, this.prompt);
     const { chosen, degraded } = choice;
     if (degraded !== undefined) this.#options.onDegraded(degraded);

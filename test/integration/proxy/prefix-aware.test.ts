@@ -178,7 +178,14 @@ test.each(['nixl', 'plain'] as const)('%s: prefill is left out when a decode ins
     expect(repeated.legs.map(({ init }) => init.kind)).toEqual(['render', 'decode']);
     expect(chosen(repeated, 'decode')).toBe(holder);
     expect(repeated.verdicts[0]).toMatchObject({ code: 'prefill_skipped', severity: 'info', instance: holder });
-    expect(repeated.decisions.at(-1)?.candidates).toEqual([expect.objectContaining({ instance: holder, reason: expect.stringMatching(/^holds \d+ of \d+ prompt tokens \(confidence 100 %\), the other \d+ are fewer than 64$/u) as string })]);
+    const candidates = repeated.decisions.at(-1)?.candidates ?? [];
+    expect(candidates).toHaveLength(2);
+    const chosenOne = candidates.find(({ instance }) => instance === holder);
+    expect(chosenOne?.reason).toMatch(/^holds \d+ of \d+ prompt tokens \(confidence 100 %\), the other \d+ are fewer than 64$/u);
+    // Whoever reads the decision sees what every candidate held, not only the one chosen.
+    expect(chosenOne?.matchedTokens).toBe((chosenOne?.matchedBlocks ?? 0) * 16);
+    expect(chosenOne?.matchedBlocks).toBeGreaterThan(0);
+    expect(candidates.find(({ instance }) => instance !== holder)).toMatchObject({ matchedTokens: 0, matchedBlocks: 0, confidence: 1, reason: expect.stringMatching(/^holds 0 of \d+ tokens \(0 blocks\), \d+ in flight$/u) as string });
   }
   const other = await cluster.send(COMPLETIONS, { prompt: text(150) });
   expect(other.legs.map(({ init }) => init.kind)).toEqual(['render', 'prefill', 'decode']);

@@ -22,6 +22,7 @@ import type { CandidateScore } from '#shared/request.ts';
 import type { LegKind } from '#shared/vocabulary.ts';
 import type { Instance } from '../../fleet/instance.ts';
 import type { PromptView } from '../prompt-view.ts';
+import { describeHeld, heldByInstance, percent } from './held-prefix.ts';
 import { createLeastInFlight } from './least-in-flight.ts';
 import { candidateAt, type Policy } from './policy.ts';
 import type { InstancePrefix } from './prefix-lookup.ts';
@@ -88,11 +89,7 @@ function readsCache(kind: LegKind): kind is 'prefill' | 'decode' {
 function standingsOf(candidates: readonly Instance[], prompt: PromptView | undefined): readonly Standing[] | string {
   const holders = prompt?.holders() ?? 'the request has no prompt that could be looked up';
   if (typeof holders === 'string') return holders;
-  const byInstance = new Map<string, InstancePrefix>();
-  for (const entry of holders) {
-    const known = byInstance.get(entry.instance);
-    if (known === undefined || worth(entry) > worth(known)) byInstance.set(entry.instance, entry);
-  }
+  const byInstance = heldByInstance(holders);
   let trust = -1;
   let doubt: string | undefined;
   const standings = candidates.map((instance): Standing => {
@@ -106,11 +103,6 @@ function standingsOf(candidates: readonly Instance[], prompt: PromptView | undef
   if (trust < 0) return 'no KV event stream tells what these instances hold';
   if (trust < LEAST_CONFIDENCE) return `KV events cannot be trusted (confidence ${percent(trust)} at best${doubt === undefined ? '' : `: ${doubt}`})`;
   return standings;
-}
-
-/** Tokens that a match is worth. Of two ranks without any, the more trustworthy one. */
-function worth({ matchedTokens, confidence }: InstancePrefix): number {
-  return matchedTokens * confidence + confidence * 1e-6;
 }
 
 function legsOf(instance: Instance, held: InstancePrefix | undefined): number {
@@ -142,24 +134,9 @@ function best(
   return { index, scores };
 }
 
-function explained({ id, name, inFlight }: Instance, held: InstancePrefix | undefined, { score, tokens, needless }: { readonly score: number; readonly tokens: number | undefined; readonly needless: string | undefined }): CandidateScore {
-  const rounded = Math.round(score * 1000) / 1000;
-  if (held === undefined) return { instance: id, name, score: rounded, reason: `no KV event stream, ${inFlight} in flight` };
-  if (tokens === undefined) return { instance: id, name, score: rounded, reason: `not looked up (${needless ?? 'no tokens'}), ${inFlight} in flight` };
-  const { matchedTokens, matchedBlocks, confidence, rank } = held;
-  const where = rank === undefined || matchedTokens === 0 ? '' : ` on rank ${rank}`;
-  const doubt = confidence < 1 ? `, confidence ${percent(confidence)}` : '';
-  return {
-    instance: id,
-    name,
-    score: rounded,
-    reason: `holds ${matchedTokens} of ${tokens} tokens (${matchedBlocks} blocks)${where}${doubt}, ${inFlight} in flight`,
-    matchedTokens,
-    matchedBlocks,
-    confidence,
-  };
-}
-
-function percent(share: number): string {
-  return `${Math.floor(share * 100)} %`;
+function explained(instance: Instance, held: InstancePrefix | undefined, { score, tokens, needless }: { readonly score: number; readonly tokens: number | undefined; readonly needless: string | undefined }): CandidateScore {
+  const { id, name, inFlight } = instance;
+  const head = { instance: id, name, score: Math.round(score * 1000) / 1000 };
+  if (held !== undefined && tokens === undefined) return { ...head, reason: `not looked up (${needless ?? 'no tokens'}), ${inFlight} in flight` };
+  return { ...head, ...describeHeld(instance, held, tokens ?? 0) };
 }
