@@ -28,7 +28,7 @@ export const RetentionSchema = z.object({
   requests: z.number().int().min(10).max(1_000_000).default(10_000),
   /** KV event rows. Default 50,000. */
   kvEvents: z.number().int().min(10).max(5_000_000).default(50_000),
-  /** Blocks of the resident table, over all streams. Default 1,000,000. */
+  /** Blocks held in the index, over all streams. Default 1,000,000. */
   blocks: z.number().int().min(1000).max(50_000_000).default(1_000_000),
 });
 

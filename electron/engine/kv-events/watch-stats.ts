@@ -5,7 +5,7 @@ import type { BatchApplier } from './batch-applier.ts';
 import type { Encoding, HashForm, KvEvent } from './kv-event.ts';
 import { ReuseEstimate } from './reuse-estimate.ts';
 
-export const WATCHED_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'bad'] as const;
+const WATCHED_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'bad'] as const;
 
 /** Totals over all ranks since the start of the watch. */
 export interface WatchStats {

@@ -19,7 +19,7 @@ export interface ViewContext {
   readonly capacityBlocksOf?: (stream: StreamId) => number | undefined;
 }
 
-export function toHolder({ stream, medium }: Residency, context: ViewContext): NodeHolder {
+function toHolder({ stream, medium }: Residency, context: ViewContext): NodeHolder {
   return { stream: stream.id, instance: stream.instance, instanceName: stream.instanceName, role: context.roleOf(stream.instance) ?? 'both', medium };
 }
 
