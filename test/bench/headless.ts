@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { OperationInput, OperationName, OperationOutputs } from '#shared/operations.ts';
+import { operationCaller, type OperationCaller } from '../e2e/support/operation-caller.ts';
 
 const START_DEADLINE_MS = 30_000;
 const ADDRESS = /(http:\/\/\S+\/login\?token=\S+)/;
@@ -11,7 +11,7 @@ const ADDRESS = /(http:\/\/\S+\/login\?token=\S+)/;
 export interface Headless extends AsyncDisposable {
   /** Signs a browser in. */
   readonly loginUrl: string;
-  call<N extends OperationName>(operation: N, input: OperationInput<N>): Promise<OperationOutputs[N]>;
+  readonly call: OperationCaller;
 }
 
 /** Starts `pdscope serve` on free ports with `args`. Rejects when it does not come up within 30 s. */
@@ -24,8 +24,14 @@ export async function startHeadless(args: readonly string[]): Promise<Headless> 
   });
   const loginUrl = await new Promise<string>((resolve, reject) => {
     let printed = '';
-    const timer = setTimeout(() => reject(new Error(`pdscope was not up within ${START_DEADLINE_MS} ms; it printed: ${printed}`)), START_DEADLINE_MS);
-    child.once('exit', (code) => reject(new Error(`pdscope ended with ${code}; it printed: ${printed}`)));
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`pdscope was not up within ${START_DEADLINE_MS} ms; it printed: ${printed}`));
+    }, START_DEADLINE_MS);
+    child.once('exit', (code) => {
+      clearTimeout(timer);
+      reject(new Error(`pdscope ended with ${code}; it printed: ${printed}`));
+    });
     child.stdout.on('data', (chunk: Buffer) => {
       printed += chunk.toString('utf8');
       const found = ADDRESS.exec(printed)?.[1];
@@ -37,17 +43,9 @@ export async function startHeadless(args: readonly string[]): Promise<Headless> 
   const { origin } = new URL(loginUrl);
   return {
     loginUrl,
-    call: async (operation, input) => {
-      const response = await fetch(`${origin}/api/operations/${operation}`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify(input),
-      });
-      const body = (await response.json()) as { readonly value?: OperationOutputs[typeof operation] };
-      if (!response.ok || body.value === undefined) throw new Error(`${operation} answered ${response.status}: ${JSON.stringify(body)}`);
-      return body.value;
-    },
+    call: operationCaller(origin, token),
     [Symbol.asyncDispose]: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const gone = once(child, 'exit');
       child.kill('SIGTERM');
       await gone;

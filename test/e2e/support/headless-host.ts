@@ -1,7 +1,7 @@
 /** A headless pdscope as a person starts it: demo cluster, free ports, a fixed token. */
 import { randomBytes } from 'node:crypto';
-import type { OperationInput, OperationName, OperationOutputs } from '#shared/operations.ts';
 import { startCommand } from './command.ts';
+import { operationCaller, type OperationCaller } from './operation-caller.ts';
 
 export interface HeadlessHost extends AsyncDisposable {
   /** Signs a browser in; with a fixed token it can be used by every test. */
@@ -9,7 +9,7 @@ export interface HeadlessHost extends AsyncDisposable {
   /** Origin of the control port. */
   readonly url: string;
   /** Runs an operation over HTTP, as a program would; for arranging and checking what a test looks at. */
-  call<N extends OperationName>(operation: N, input: OperationInput<N>): Promise<OperationOutputs[N]>;
+  readonly call: OperationCaller;
 }
 
 /** Starts the host with `args` after `serve`. */
@@ -22,16 +22,7 @@ export async function startHeadlessHost(args: readonly string[] = ['--demo']): P
   return {
     loginUrl: command.printed,
     url: origin,
-    call: async (operation, input) => {
-      const response = await fetch(`${origin}/api/operations/${operation}`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify(input),
-      });
-      const body = (await response.json()) as { readonly value?: OperationOutputs[typeof operation] };
-      if (!response.ok || body.value === undefined) throw new Error(`${operation} answered ${response.status}: ${JSON.stringify(body)}`);
-      return body.value;
-    },
+    call: operationCaller(origin, token),
     [Symbol.asyncDispose]: () => command[Symbol.asyncDispose](),
   };
 }

@@ -18,7 +18,7 @@ interface Generated {
 
 describe.each(['plain', 'nixl', 'aggregated'] as const)('%s', (connector) => {
   const start = (): Promise<SimFleet> =>
-    startSimFleet(connector === 'aggregated' ? ['both'] : ['prefill', 'decode'], connector, connector === 'plain' ? { transfer: 'none', sharedStore: createSharedStore() } : {});
+    startSimFleet(connector === 'aggregated' ? ['both'] : ['prefill', 'decode'], connector, connector === 'plain' ? { sim: { transfer: 'none', sharedStore: createSharedStore() } } : {});
 
   test('whole and streamed answers have the same tokens; usage and finish reason are read', async () => {
     await using fleet = await start();

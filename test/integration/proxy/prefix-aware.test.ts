@@ -1,24 +1,17 @@
 /** Routing by prefix: a proxy over scripted and simulated engines, and an index fed by their KV events. */
 import { expect, test } from 'vitest';
-import { Fleet } from '#engine/fleet/fleet.ts';
 import { IndexObserver } from '#engine/kv-index/index-observer.ts';
 import { KvIndex } from '#engine/kv-index/kv-index.ts';
 import { KvEvents } from '#engine/kv-events/kv-events.ts';
-import { silentLogger } from '#engine/log.ts';
-import { createLinter } from '#engine/proxy/lint/create-linter.ts';
 import type { PrefixLookup } from '#engine/proxy/policies/prefix-lookup.ts';
-import { createProxy, type Proxy } from '#engine/proxy/proxy.ts';
-import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ProtocolSettings } from '#shared/protocol.ts';
 import type { ConnectorName, Role } from '#shared/vocabulary.ts';
-import { post, RecordingTracer, startHarness, until, type RequestRecord } from './harness.ts';
+import { post, startHarness, until, type RequestRecord } from './harness.ts';
 import { json, startUpstream, type Script } from './scripted-upstream.ts';
+import { SIM_MODEL, startSimFleet, type SimFleet } from './sim-fleet.ts';
 
-interface Cluster extends AsyncDisposable {
-  readonly proxy: Proxy;
-  readonly tracer: RecordingTracer;
-  readonly sims: readonly SimInstance[];
+interface Cluster extends SimFleet {
   /** Sends a request; resolves once it is over, with its record. */
   send(path: string, body: object): Promise<RequestRecord>;
   /** Waits until the events of all engines have arrived: nobody's cache has news any more. */
@@ -29,38 +22,21 @@ const WORDS = Array.from({ length: 300 }, (_, index) => `word${index}`);
 const text = (from: number, count = 120): string => WORDS.slice(from, from + count).join(' ');
 
 async function startCluster(roles: readonly Role[], connector: ConnectorName, protocol: Partial<ProtocolSettings> = {}): Promise<Cluster> {
-  const fleet = new Fleet({ logger: silentLogger, healthIntervalMs: 100, scrapeIntervalMs: 60_000 });
   const index = new KvIndex();
   const events = new KvEvents({ books: index, observer: new IndexObserver(index) });
-  const sims = await Promise.all(roles.map((role, seed) => startSimInstance({ role, seed, speed: 50, leaseMs: 2000, kvEvents: {} })));
-  for (const sim of sims) {
-    const instance = await fleet.add({ role: sim.role, url: sim.url });
-    if (sim.kvEvents !== undefined) events.attach(instance, sim.kvEvents);
-  }
-  await until(() => events.streams().length === sims.length && events.streams().every(({ state }) => state === 'silent' || state === 'live'));
-  const tracer = new RecordingTracer();
-  const proxy = createProxy({
-    scheduler: fleet,
-    fleet,
-    tracer,
-    logger: silentLogger,
-    connector,
-    linter: createLinter({ fleet }),
-    policy: 'prefix-aware',
-    prefixes: lookupOf(index),
+  const fleet = await startSimFleet(roles, connector, {
+    sim: { speed: 50, kvEvents: {} },
+    onAdded: (instance, { kvEvents }) => kvEvents !== undefined && events.attach(instance, kvEvents),
+    onClose: () => events.close(),
     // Far beyond what the simulator needs: whether 20 ms are enough is not what is tested here.
-    protocol: { tokenizeDeadlineMs: 5000, ...protocol },
-    admin: { add: () => Promise.reject(new Error('not scripted')), remove: () => Promise.reject(new Error('not scripted')) },
-    metricsPage: () => Promise.resolve({ contentType: 'text/plain', body: '' }),
-    version: 'test',
+    proxy: () => ({ policy: 'prefix-aware', prefixes: lookupOf(index), protocol: { tokenizeDeadlineMs: 5000, ...protocol } }),
   });
-  const { port } = await proxy.listen(0, '127.0.0.1');
+  const { origin, sims, tracer } = fleet;
+  await until(() => events.streams().length === sims.length && events.streams().every(({ state }) => state === 'silent' || state === 'live'));
   return {
-    proxy,
-    tracer,
-    sims,
+    ...fleet,
     async send(path, body) {
-      const response = await post(`http://127.0.0.1:${port}${path}`, { model: sims[0]?.model, max_tokens: 4, ...body });
+      const response = await post(`${origin}${path}`, { model: SIM_MODEL, max_tokens: 4, ...body });
       const answer = await response.text();
       if (response.status !== 200) throw new Error(`${response.status} ${answer}`);
       const record = tracer.last;
@@ -70,12 +46,6 @@ async function startCluster(roles: readonly Role[], connector: ConnectorName, pr
     async settled() {
       await until(() => sims.every((sim) => sim.stats().inFlight === 0));
       await until(() => sims.every((sim, at) => events.streams()[at]?.batches === sim.publish.batches));
-    },
-    async [Symbol.asyncDispose]() {
-      await proxy.close();
-      await events.close();
-      await fleet.close();
-      await Promise.all(sims.map((sim) => sim.close()));
     },
   };
 }

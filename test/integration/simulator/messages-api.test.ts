@@ -1,23 +1,13 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
-import { CHAT, json, namedEvents, send, waitFor } from './sim-client.ts';
+import { describe, expect, it } from 'vitest';
+import { CHAT, json, namedEvents, send, simStarter, waitFor } from './sim-client.ts';
 
 const MESSAGES = '/v1/messages';
 const MODEL = 'sim/Qwen3-8B';
 const ASK = { model: MODEL, max_tokens: 6, system: 'be short', messages: [{ role: 'user', content: 'tell me' }] };
 const CHAT_ASK = { messages: [{ role: 'system', content: 'be short' }, { role: 'user', content: 'tell me' }], max_tokens: 6 };
 const TOOL = { name: 'find', description: 'finds', input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] } };
-const open: SimInstance[] = [];
 
-async function start(options: Partial<SimInstanceOptions> = {}): Promise<SimInstance> {
-  const instance = await startSimInstance({ role: 'both', speed: 100, ...options });
-  open.push(instance);
-  return instance;
-}
-
-afterEach(async () => {
-  for (const instance of open.splice(0)) await instance.close();
-});
+const start = simStarter({ role: 'both', speed: 100 });
 
 describe('messages', () => {
   it('answer what chat answers, in blocks, with usage and stop reason, and nothing that is unset', async () => {

@@ -1,19 +1,9 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
-import { CHAT, COMPLETIONS, json, namedEvents, send, waitFor } from './sim-client.ts';
+import { describe, expect, it } from 'vitest';
+import { CHAT, COMPLETIONS, json, namedEvents, send, simStarter, waitFor } from './sim-client.ts';
 
 const RESPONSES = '/v1/responses';
-const open: SimInstance[] = [];
 
-async function start(options: Partial<SimInstanceOptions> = {}): Promise<SimInstance> {
-  const instance = await startSimInstance({ role: 'both', speed: 100, ...options });
-  open.push(instance);
-  return instance;
-}
-
-afterEach(async () => {
-  for (const instance of open.splice(0)) await instance.close();
-});
+const start = simStarter({ role: 'both', speed: 100 });
 
 describe('responses', () => {
   it('answer with one message and its usage', async () => {

@@ -1,8 +1,22 @@
 /** How the simulator's tests talk to it: plain HTTP with raw bodies, real ZMQ sockets, and waiting for states. */
 import http from 'node:http';
 import { decode } from '@msgpack/msgpack';
+import { afterEach } from 'vitest';
 import { Dealer, Subscriber } from 'zeromq';
-import type { SimInstance } from '#engine/simulator/sim-instance.ts';
+import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
+
+/** Starts engines that are closed after the test; for the top of a file. */
+export function simStarter(defaults: SimInstanceOptions): (options?: Partial<SimInstanceOptions>) => Promise<SimInstance> {
+  const open: SimInstance[] = [];
+  afterEach(async () => {
+    for (const instance of open.splice(0)) await instance.close();
+  });
+  return async (options) => {
+    const instance = await startSimInstance({ ...defaults, ...options });
+    open.push(instance);
+    return instance;
+  };
+}
 
 export const CHAT = '/v1/chat/completions';
 export const COMPLETIONS = '/v1/completions';
