@@ -28,6 +28,8 @@ export type RowsStatus =
 export interface RowsView<Row> {
   /** Oldest first. The array is a new one whenever anything in it changed. */
   readonly rows: readonly Row[];
+  /** The filter that `rows` answer, which may still be the one before; absent before the first snapshot. */
+  readonly filter: string | undefined;
   /** The engine's counters at the moment of `rows`; absent before the first snapshot. */
   readonly counters: RowCounters | undefined;
   /** Matching rows that the engine recorded but did not send, because they came too fast. */
@@ -50,6 +52,7 @@ export class RowStore<C extends RowChannel> {
   readonly #listeners = new Set<() => void>();
   readonly #scheduler = new FlushScheduler(() => this.#publish());
   #subscription: Subscription | undefined;
+  #filter: string | undefined;
   #counters: RowCounters | undefined;
   #omitted = 0;
   /** Skips of earlier subscriptions plus those of the present one. */
@@ -93,6 +96,7 @@ export class RowStore<C extends RowChannel> {
       {
         onSnapshot: (data, { skipped }) => {
           this.#buffer.clear();
+          this.#filter = filter;
           this.#status = 'live';
           this.#skippedNow = skipped;
           this.#apply(data);
@@ -144,6 +148,7 @@ export class RowStore<C extends RowChannel> {
   #liveView(): RowsView<RowOf<C>> {
     return {
       rows: this.#buffer.toArray(),
+      filter: this.#filter,
       counters: this.#counters,
       omitted: this.#omitted,
       skippedSnapshots: this.#skippedBefore + this.#skippedNow,

@@ -52,8 +52,10 @@ export interface DataTableProps<Row> {
   readonly note?: (row: Row) => RowNote | undefined;
   /** Rows kept at the top, newest first. */
   readonly pinned?: readonly Row[];
-  /** Changing it (filter text) shows the new list from its top. */
+  /** Changing it (the filter that the rows answer) shows the new list from its top. */
   readonly resetKey: string;
+  /** Other rows were asked for and are on their way. Default false. */
+  readonly isBusy?: boolean;
   /** Shown in place of rows when there are none. */
   readonly empty: ReactNode;
   readonly ref?: Ref<DataTableHandle>;
@@ -61,7 +63,7 @@ export interface DataTableProps<Row> {
 
 /** The grid. Columns, `getId` and `getOrder` must keep their identity between renders. */
 export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
-  const { label, rows, columns, getId, getOrder, selectedId, onSelect, onOpen, isHighlighted, note, pinned = [], resetKey, empty, ref } = props;
+  const { label, rows, columns, getId, getOrder, selectedId, onSelect, onOpen, isHighlighted, note, pinned = [], resetKey, isBusy = false, empty, ref } = props;
   const idPrefix = useId();
   const scrollerRef = useRef<HTMLDivElement>(null);
   const width = useElementWidth(scrollerRef);
@@ -203,6 +205,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
         aria-rowcount={count + pinned.length + 1}
         aria-colcount={shown.length}
         aria-readonly="true"
+        aria-busy={isBusy}
         {...(isSelectedOnScreen && { 'aria-activedescendant': domId(selectedId, isSelectedPinned) })}
         tabIndex={0}
         onScroll={onScroll}

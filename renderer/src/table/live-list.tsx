@@ -118,7 +118,8 @@ export function LiveList<Row>(props: LiveListProps<Row>): ReactElement {
                 {...(isHighlighted !== undefined && { isHighlighted })}
                 {...(note !== undefined && { note })}
                 {...(pinned !== undefined && { pinned })}
-                resetKey={url.filter}
+                resetKey={view.filter ?? ''}
+                isBusy={isWaiting(view, url.filter)}
                 empty={<EmptyRows view={view} filter={url.filter} noun={noun} nothing={nothing} onClearFilter={() => onFilter('')} onResume={() => onPause(false)} />}
               />
             </div>
@@ -128,4 +129,9 @@ export function LiveList<Row>(props: LiveListProps<Row>): ReactElement {
       />
     </>
   );
+}
+
+/** Whether the rows are still those of another filter, or of none, while the engine is asked for these. */
+function isWaiting({ filter, status }: RowsView<unknown>, wanted: string): boolean {
+  return filter !== wanted && status !== 'disconnected' && status !== 'rejected';
 }

@@ -155,6 +155,22 @@ describe('RequestsView', () => {
     expect(globalThis.location.hash).not.toContain('q=');
   });
 
+  it('shows the answer to a filter although a row was selected while it was on its way', async () => {
+    const { page, transport } = await show(rowsTo(3));
+    await using _ = page;
+    const isBusy = (): string | null | undefined => page.root.querySelector('[role="grid"]')?.getAttribute('aria-busy');
+    expect(isBusy()).toBe('false');
+    await act(async () => setUrlState({ filter: 'status:5xx' }));
+    expect(isBusy()).toBe('true');
+    await act(async () => {
+      page.root.querySelector('[data-row-id="r2"]')?.dispatchEvent(new PointerEvent('pointerdown', { bubbles: true, button: 0 }));
+    });
+    expect(ids(page)).toEqual(['r3', 'r2', 'r1']);
+    await act(async () => transport.snapshot('requests', { rows: [failedRow(4)], counters: counters(4, 1), omitted: 0 }));
+    await page.until(() => isBusy() === 'false');
+    expect(ids(page)).toEqual(['r4']);
+  });
+
   it('tells no instances from no traffic', async () => {
     const { page, transport } = await show([]);
     await using _ = page;

@@ -86,10 +86,12 @@ describe('RowStore', () => {
     store.open('type:removed');
     const loading = await published(store, (view) => view.status === 'loading');
     expect(loading.rows).toHaveLength(3);
+    expect(loading.filter).toBe('');
     expect(transport.subscriptions.size).toBe(1);
     transport.subscription('kv').handler.onSnapshot(data([2]), { skipped: 0 });
     const view = await published(store, (one) => one.status === 'live');
     expect(view.rows.map((one) => one.n)).toEqual([2]);
+    expect(view.filter).toBe('type:removed');
   });
 
   it('shows the answer to a filter that is changed while paused', async () => {
