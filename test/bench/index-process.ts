@@ -15,6 +15,7 @@ import { IntakeTurn } from '#engine/kv-events/intake-turn.ts';
 import { KvRowLog } from '#engine/kv-events/kv-row-log.ts';
 import { KvStream } from '#engine/kv-events/kv-stream.ts';
 import type { SubSocketOptions } from '#engine/kv-events/sub-socket.ts';
+import { runOf } from '#engine/kv-events/word-run.ts';
 import { finish } from '#engine/kv-index/subtree-counts.ts';
 import { countHeld } from '#engine/kv-index/tree-view.ts';
 import { quantile } from './figures.ts';
@@ -126,7 +127,7 @@ function storePrompt(): void {
       words[block * 2 + 1] = block;
     }
     stream.apply({
-      kind: 'stored', hashes: { words, digests: undefined, isSigned: false }, parent: undefined, tokens: prompt.subarray(0, PROMPT_BLOCKS * BLOCK_SIZE), blockSize: BLOCK_SIZE,
+      kind: 'stored', hashes: { ...runOf(words), digests: undefined, isSigned: false }, parent: undefined, tokens: runOf(prompt.subarray(0, PROMPT_BLOCKS * BLOCK_SIZE)), blockSize: BLOCK_SIZE,
       loraId: undefined, loraName: undefined, medium: 'GPU', groupIdx: 0, specKind: 'full_attention', slidingWindow: undefined, locality: undefined, ownership: undefined,
       sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, isBigram: false,
     }, { atUnixMs: 1_700_000_000_000 });

@@ -8,6 +8,7 @@
  */
 import type { StreamId } from '#shared/ids.ts';
 import type { BatchContext, EpochChange } from '../kv-events/batch-applier.ts';
+import { hashCount, highWord, lowWord } from '../kv-events/block-hashes.ts';
 import type { KvEvent } from '../kv-events/kv-event.ts';
 import type { KvObserver } from '../kv-events/kv-observer.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
@@ -87,20 +88,19 @@ export class RecentStores implements KvObserver {
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     this.#to.onEvent?.(stream, context, event);
     if (event.kind !== 'stored' || event.blockSize === 0) return;
-    const { words } = event.hashes;
-    const blocks = words.length / 2;
+    const { hashes, parent } = event;
+    const blocks = hashCount(hashes);
     const isPaired = blocks > 0 && event.tokens.length === blocks * event.blockSize && isPairedKind(event.specKind);
     const ring = this.#rings.get(stream.id);
     if (ring === undefined || !isPaired || normaliseMedium(event.medium) !== 'GPU') return;
     const slot = ring.written % CAPACITY;
     ring.written += 1;
     ring.at[slot] = context.isReplayed ? (context.tsUnixMs ?? context.receivedAtUnixMs) : context.receivedAtUnixMs;
-    const parent = event.parent?.words;
     ring.hasParent[slot] = parent === undefined ? 0 : 1;
-    ring.hashes[slot * 4] = parent?.[0] ?? 0;
-    ring.hashes[slot * 4 + 1] = parent?.[1] ?? 0;
-    ring.hashes[slot * 4 + 2] = words[words.length - 2] ?? 0;
-    ring.hashes[slot * 4 + 3] = words[words.length - 1] ?? 0;
+    ring.hashes[slot * 4] = parent === undefined ? 0 : highWord(parent, 0);
+    ring.hashes[slot * 4 + 1] = parent === undefined ? 0 : lowWord(parent, 0);
+    ring.hashes[slot * 4 + 2] = highWord(hashes, blocks - 1);
+    ring.hashes[slot * 4 + 3] = lowWord(hashes, blocks - 1);
     ring.blocks[slot] = blocks;
     // Written only where an engine sends any: a slot's text outlives its event by one turn of the ring at most.
     if (event.sessionId !== undefined || ring.sessions[slot] !== undefined) ring.sessions[slot] = event.sessionId;

@@ -5,10 +5,10 @@
  * it, and a BigInt per block would cost the garbage collector too much.
  */
 import type { BlockHashHex } from '#shared/kv.ts';
+import { NO_WORDS, runOf, type WordRun } from './word-run.ts';
 
-export interface BlockHashes {
-  /** Two words per hash, high then low, of the 64-bit key. */
-  readonly words: Uint32Array;
+/** Two words per hash, high then low, of the 64-bit key. */
+export interface BlockHashes extends WordRun {
   /** Lower-case hex of the whole digest, for hashes that came as bytes. Absent when none did. */
   readonly digests: readonly (string | undefined)[] | undefined;
   /** A negative integer was among them, so the engine's integers are signed. */
@@ -19,15 +19,25 @@ export interface BlockHashes {
 const MAX_DIGEST_BYTES = 64;
 const scratch = new DataView(new ArrayBuffer(8));
 
-export const NO_HASHES: BlockHashes = { words: new Uint32Array(0), digests: undefined, isSigned: false };
+export const NO_HASHES: BlockHashes = { ...NO_WORDS, digests: undefined, isSigned: false };
 
 export function hashCount(hashes: BlockHashes): number {
-  return hashes.words.length >>> 1;
+  return hashes.length >>> 1;
+}
+
+/** The high word of a hash. */
+export function highWord({ words, start }: BlockHashes, index: number): number {
+  return words[start + index * 2] ?? 0;
+}
+
+/** The low word of a hash. */
+export function lowWord({ words, start }: BlockHashes, index: number): number {
+  return words[start + index * 2 + 1] ?? 0;
 }
 
 /** The hash as it crosses borders: 16 hex digits of the integer form, the whole digest of the bytes form. */
 export function hashHex(hashes: BlockHashes, index: number): BlockHashHex {
-  return hashes.digests?.[index] ?? keyHex(hashes.words[index * 2] ?? 0, hashes.words[index * 2 + 1] ?? 0);
+  return hashes.digests?.[index] ?? keyHex(highWord(hashes, index), lowWord(hashes, index));
 }
 
 /** 16 lower-case hex digits of a 64-bit key. */
@@ -37,7 +47,7 @@ export function keyHex(high: number, low: number): BlockHashHex {
 
 /** The integer as the engine publishes it (signed when it publishes signed ones), or the low 64 bits of a digest. */
 export function hashDecimal(hashes: BlockHashes, index: number): string {
-  const key = (BigInt(hashes.words[index * 2] ?? 0) << 32n) | BigInt(hashes.words[index * 2 + 1] ?? 0);
+  const key = (BigInt(highWord(hashes, index)) << 32n) | BigInt(lowWord(hashes, index));
   return (hashes.isSigned ? BigInt.asIntN(64, key) : key).toString();
 }
 
@@ -67,7 +77,7 @@ export function readHashes(values: readonly unknown[]): BlockHashes | string {
     words[index * 2] = scratch.getUint32(0);
     words[index * 2 + 1] = scratch.getUint32(4);
   }
-  return { words, digests, isSigned };
+  return { ...runOf(words), digests, isSigned };
 }
 
 /** The kind of a decoded value, for messages. */

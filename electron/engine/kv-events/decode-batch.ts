@@ -5,7 +5,7 @@
  */
 import { Decoder } from '@msgpack/msgpack';
 import { errorMessage } from '#shared/errors.ts';
-import { describe } from './block-hashes.ts';
+import { describe, hashCount } from './block-hashes.ts';
 import { asInteger, decodeEvent, isMap } from './decode-event.ts';
 import { readKnownBatch } from './known-batch.ts';
 import { mergeForm, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
@@ -113,7 +113,7 @@ function readBatch(value: unknown, limits: DecodeLimits): PayloadResult {
 
 function withinBlocks(batch: KvBatch, { maxBlocks }: DecodeLimits): PayloadResult {
   let blocks = 0;
-  for (const event of batch.events) if (event.kind === 'stored' || event.kind === 'removed') blocks += event.hashes.words.length / 2;
+  for (const event of batch.events) if (event.kind === 'stored' || event.kind === 'removed') blocks += hashCount(event.hashes);
   return blocks <= maxBlocks ? { ok: true, batch } : { ok: false, reason: 'too-large', detail: `${blocks} block hashes in one batch, limit ${maxBlocks}` };
 }
 
@@ -144,10 +144,11 @@ function readEvents(values: readonly unknown[], ts: unknown, rest: { readonly ra
 
 function hashForm(event: KvEvent): HashForm | undefined {
   if (event.kind !== 'stored' && event.kind !== 'removed') return undefined;
-  const { words, digests } = event.hashes;
-  if (words.length === 0) return undefined;
+  const { digests } = event.hashes;
+  const count = hashCount(event.hashes);
+  if (count === 0) return undefined;
   if (digests === undefined) return 'int';
-  for (let index = 0; index < words.length / 2; index += 1) if (digests[index] === undefined) return 'mixed';
+  for (let index = 0; index < count; index += 1) if (digests[index] === undefined) return 'mixed';
   return 'bytes';
 }
 

@@ -9,6 +9,7 @@
 import { NO_HASHES, describe, readHashes, type BlockHashes } from './block-hashes.ts';
 import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { rawJson } from './raw-json.ts';
+import { runOf } from './word-run.ts';
 
 export interface DecodedEvent {
   readonly event: KvEvent;
@@ -151,7 +152,7 @@ function stored(fields: Fields, encoding: 'array' | 'map', value: unknown): Deco
       kind: 'stored',
       hashes,
       parent,
-      tokens: tokens.ids,
+      tokens: runOf(tokens.ids),
       blockSize,
       loraId: read.integer('lora_id'),
       loraName: read.text('lora_name'),

@@ -3,6 +3,7 @@ import { hashCount, hashDecimal, hashHex, type BlockHashes } from './block-hashe
 import type { KvEvent, RemovedEvent, StoredEvent, UnreadFields } from './kv-event.ts';
 import type { Notice } from './kv-row.ts';
 import type { WatchRecord } from './watch.ts';
+import { copyOfRun } from './word-run.ts';
 
 export interface TextOptions {
   /** Hashes shown before the rest is a count. Default 2. */
@@ -58,7 +59,7 @@ function place(event: StoredEvent | RemovedEvent): string[] {
 
 function tokens(event: StoredEvent, { maxTokens = 8 }: TextOptions): string {
   if (event.blockSize === 0 && event.tokens.length === 0) return 'tokens not said';
-  const shown = Array.from(event.tokens.subarray(0, maxTokens)).join(' ');
+  const shown = copyOfRun(event.tokens, maxTokens).join(' ');
   return `${event.tokens.length} tokens of ${event.blockSize}${shown === '' ? '' : `: ${shown}`}${event.tokens.length > maxTokens ? '…' : ''}`;
 }
 
@@ -104,7 +105,7 @@ function eventFields(event: KvEvent | Notice): Readonly<Record<string, unknown>>
         parent: event.parent === undefined ? null : hashHex(event.parent, 0),
         parentDecimal: event.parent === undefined ? null : hashDecimal(event.parent, 0),
         blockSize: event.blockSize,
-        tokens: Array.from(event.tokens),
+        tokens: Array.from(copyOfRun(event.tokens)),
         ...placeFields(event),
         loraId: event.loraId,
         loraName: event.loraName,

@@ -8,7 +8,7 @@ import { NO_HASHES, type BlockHashes } from './block-hashes.ts';
 import { mergeForm, type Encoding, type ExtraKey, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
 import { MsgpackCursor, NameTable, OtherMsgpack } from './msgpack-cursor.ts';
 import type { GuardLimits } from './msgpack-guard.ts';
-import { takeWords } from './word-slab.ts';
+import { NO_WORDS, WordSlab, type WordRun } from './word-run.ts';
 
 /** Of positional BlockStored in the order of their slots, then those that only named events have. */
 const NAMES = [
@@ -32,7 +32,6 @@ const LORA_NAME_SLOT = numberOf('lora_name');
 /** Batch, events, event, extra keys, keys of a block, one of them. */
 const DEPTH = 6;
 const MAX_DIGEST_BYTES = 64;
-const NO_TOKENS: Uint32Array = new Uint32Array(0);
 
 /** The batch, or undefined when it is not one of those read here. */
 export function readKnownBatch(payload: Uint8Array, limits: GuardLimits & { readonly maxEvents: number }): KvBatch | undefined {
@@ -49,6 +48,7 @@ export function readKnownBatch(payload: Uint8Array, limits: GuardLimits & { read
 }
 
 const cursor = new MsgpackCursor();
+const slab = new WordSlab();
 
 function readBatch(maxEvents: number): KvBatch {
   const slots = cursor.array();
@@ -66,8 +66,8 @@ function readBatch(maxEvents: number): KvBatch {
     events.push(event);
     encoding = mergeForm(encoding, isMap ? 'map' : 'array');
     if (event.kind === 'stored' || event.kind === 'removed') {
-      const { words, digests } = event.hashes;
-      if (words.length > 0) hashForm = mergeForm(hashForm, digests === undefined ? 'int' : 'bytes');
+      const { length, digests } = event.hashes;
+      if (length > 0) hashForm = mergeForm(hashForm, digests === undefined ? 'int' : 'bytes');
     }
   }
   const rank = slots === 2 || cursor.nil() ? undefined : cursor.integer();
@@ -86,7 +86,7 @@ function readEvent(isMap: boolean): KvEvent {
   let seen = 0;
   let hashes = NO_HASHES;
   let parent: BlockHashes | undefined;
-  let tokens = NO_TOKENS;
+  let tokens = NO_WORDS;
   let blockSize = 0;
   let loraId: number | undefined;
   let medium: string | undefined;
@@ -135,22 +135,23 @@ function readEvent(isMap: boolean): KvEvent {
 }
 
 function readHashes(count: number): BlockHashes {
-  const words = takeWords(count * 2);
-  if (count > 0 && cursor.peek() === 0xc4) return readDigests(words);
-  cursor.longs(words);
-  return { words, digests: undefined, isSigned: cursor.isSigned };
+  const run = slab.take(count * 2);
+  const { words, start, length } = run;
+  if (count > 0 && cursor.peek() === 0xc4) return { words, start, length, digests: readDigests(run), isSigned: false };
+  cursor.longs(run);
+  return { words, start, length, digests: undefined, isSigned: cursor.isSigned };
 }
 
-function readDigests(words: Uint32Array): BlockHashes {
+function readDigests({ words, start, length }: WordRun): string[] {
   const digests: string[] = [];
-  for (let index = 0; index < words.length; index += 2) {
+  for (let index = start; index < start + length; index += 2) {
     const bytes = cursor.binary(MAX_DIGEST_BYTES);
     if (bytes.length === 0) cursor.giveUp();
     digests.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex'));
     words[index] = bigEndian(bytes, bytes.length - 8);
     words[index + 1] = bigEndian(bytes, bytes.length - 4);
   }
-  return { words, digests, isSigned: false };
+  return digests;
 }
 
 /** Four bytes; those before the first count as 0. */
@@ -160,8 +161,8 @@ function bigEndian(bytes: Uint8Array, from: number): number {
   return word;
 }
 
-function readTokens(): Uint32Array {
-  const tokens = takeWords(cursor.array());
+function readTokens(): WordRun {
+  const tokens = slab.take(cursor.array());
   cursor.words(tokens);
   return tokens;
 }

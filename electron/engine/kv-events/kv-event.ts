@@ -4,6 +4,7 @@
  * the code that walks millions of them fast. Nothing here refers to the frame it came from.
  */
 import type { BlockHashes } from './block-hashes.ts';
+import type { WordRun } from './word-run.ts';
 
 /** One part of a block's extra key: LoRA name, `[multimodal id, offset]`, cache salt, or a digest of prompt embeddings. */
 export type ExtraKey = string | number | bigint | boolean | null | Uint8Array | readonly ExtraKey[];
@@ -29,7 +30,7 @@ export interface StoredEvent extends ResidencyFields, UnreadFields {
   /** One hash; absent when the first block starts at token 0. */
   readonly parent: BlockHashes | undefined;
   /** Tokens of all blocks; may be empty (placeholder), or more than the hashes cover (sliding window). */
-  readonly tokens: Uint32Array;
+  readonly tokens: WordRun;
   /** Tokens per block; 0 in placeholders. */
   readonly blockSize: number;
   readonly loraId: number | undefined;

@@ -14,6 +14,7 @@ import { NO_HASHES, hashCount } from './block-hashes.ts';
 import { extrasBytes, extrasOf, shownHashWords, shownTokens, toRow, type RowEvent, type RowExtras, type RowSource } from './kv-row.ts';
 import { RowShapes, shapeBytes, type RowShape } from './row-shape.ts';
 import { WordArena } from './word-arena.ts';
+import { NO_WORDS } from './word-run.ts';
 
 export interface KvRowLogOptions {
   readonly capacity: number;
@@ -25,7 +26,6 @@ export interface KvRowLogOptions {
 
 /** A row's share of the columns. */
 const ROW_BYTES = 3 * 8 + 4 * 4 + 1 + 2 * 8;
-const NO_WORDS = new Uint32Array(0);
 
 export class KvRowLog implements RowLog<KvRow> {
   readonly #options: KvRowLogOptions;
@@ -99,8 +99,8 @@ export class KvRowLog implements RowLog<KvRow> {
     this.#hasParent[slot] = parent === undefined ? 0 : 1;
     if (words === 0) return;
     this.#run[slot] = this.#arena.open(words);
-    this.#arena.push(hashes.words, hashWords);
-    if (parent !== undefined) this.#arena.push(parent.words, 2);
+    this.#arena.push(hashes, hashWords);
+    if (parent !== undefined) this.#arena.push(parent, 2);
     this.#arena.push(tokens, tokenWords);
   }
 
@@ -186,7 +186,7 @@ export class KvRowLog implements RowLog<KvRow> {
       hashCount: this.#hashCount[slot] ?? 0,
       tokenCount: this.#tokenCount[slot] ?? 0,
       hasParent: this.#hasParent[slot] === 1,
-      words: words === 0 ? NO_WORDS : this.#arena.read(this.#run[slot] ?? 0, words),
+      words: words === 0 ? NO_WORDS.words : this.#arena.read(this.#run[slot] ?? 0, words),
       extras: this.#extras[slot],
     });
   }

@@ -4,6 +4,7 @@
  */
 import type { KvConfidence, KvCoverage, KvStreamState, KvStreamView } from '#shared/kv.ts';
 import type { BatchContext, BatchSink } from './batch-applier.ts';
+import { hashCount } from './block-hashes.ts';
 import type { BlockBooks, StreamBooks } from './block-books.ts';
 import { streamConfidence } from './confidence.ts';
 import type { SocketMode } from './endpoints.ts';
@@ -352,7 +353,7 @@ export class KvStream {
     }
     log.append(this.#source, event);
     observer?.onEvent?.(this.identity, context, event);
-    if (event.kind === 'removed') this.#removedBlocks += event.hashes.words.length / 2;
+    if (event.kind === 'removed') this.#removedBlocks += hashCount(event.hashes);
     else if (event.kind === 'cleared') this.#clearMark = this.#mark();
   }
 }

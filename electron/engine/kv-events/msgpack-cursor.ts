@@ -4,6 +4,7 @@
  * general way, which judges and reports. So nothing here explains, and nothing is accepted that the general way would not
  * read as the same value.
  */
+import type { WordRun } from './word-run.ts';
 
 /** Thrown when the bytes are not what was expected; made once, as it carries nothing. */
 export class OtherMsgpack extends Error {}
@@ -120,13 +121,13 @@ export class MsgpackCursor {
     return number;
   }
 
-  /** Integers of 32 bits without a sign, into all of `into`. */
-  words(into: Uint32Array): void {
+  /** Integers of 32 bits without a sign; fills a run. */
+  words({ words: into, start, length }: WordRun): void {
     const bytes = this.#bytes;
     const view = this.#view;
     const end = bytes.length;
     let at = this.#at;
-    for (let index = 0; index < into.length; index += 1) {
+    for (let index = start; index < start + length; index += 1) {
       const head = bytes[at] ?? 0xc1;
       if (head <= 0x7f) {
         into[index] = head;
@@ -147,10 +148,10 @@ export class MsgpackCursor {
     this.#at = at;
   }
 
-  /** Integers of up to 64 bits, as two words each, high then low, two's complement; fills `into`. Says in `isSigned` whether one was negative. */
-  longs(into: Uint32Array): void {
+  /** Integers of up to 64 bits, as two words each, high then low, two's complement; fills a run. Says in `isSigned` whether one was negative. */
+  longs({ words: into, start, length }: WordRun): void {
     this.isSigned = false;
-    for (let index = 0; index < into.length; index += 2) {
+    for (let index = start; index < start + length; index += 2) {
       const head = this.#bytes[this.#at];
       if (head === 0xcf || head === 0xd3) {
         const at = this.#at;

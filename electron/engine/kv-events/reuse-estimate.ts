@@ -7,6 +7,7 @@
  * Bounded: beyond the capacity all chains are forgotten, and later branches from them are missed. Keys are 53 bits of
  * the hash: among a million blocks a collision is one chance in 10,000, which an estimate can bear.
  */
+import { hashCount, highWord, lowWord, type BlockHashes } from './block-hashes.ts';
 import type { KvEvent, RemovedEvent, StoredEvent } from './kv-event.ts';
 import { isPairedKind } from '../kv-index/residency.ts';
 import { normaliseMedium } from '../kv-index/stream-blocks.ts';
@@ -49,9 +50,9 @@ export class ReuseEstimate {
   }
 
   /** A block computed anew after its eviction is no hit: its chain has to be told again. */
-  #removed({ hashes: { words } }: RemovedEvent): void {
-    for (let index = 0; index < words.length / 2; index += 1) {
-      const key = keyOf(words, index);
+  #removed({ hashes }: RemovedEvent): void {
+    for (let index = 0; index < hashCount(hashes); index += 1) {
+      const key = keyOf(hashes, index);
       const place = this.#places.get(key);
       if (place === undefined) continue;
       place.copies -= 1;
@@ -60,21 +61,21 @@ export class ReuseEstimate {
   }
 
   #stored(event: StoredEvent): void {
-    const { words } = event.hashes;
-    const count = words.length / 2;
+    const { hashes } = event;
+    const count = hashCount(hashes);
     // Groups that skip blocks, and copies in other tiers, follow no request.
     if (count === 0 || !isPairedKind(event.specKind) || normaliseMedium(event.medium) !== 'GPU') return;
-    let before = event.parent === undefined ? undefined : this.#places.get(keyOf(event.parent.words, 0));
+    let before = event.parent === undefined ? undefined : this.#places.get(keyOf(event.parent, 0));
     if (event.parent !== undefined && before === undefined) {
       // Its depth is not known.
       if (!this.#isCut) this.unknownParents += 1;
       return;
     }
-    const isNew = !this.#places.has(keyOf(words, 0));
+    const isNew = !this.#places.has(keyOf(hashes, 0));
     if (isNew && before?.hasNext === true) this.branchedBlocks += before.depth;
     for (let index = 0; index < count; index += 1) {
       if (before !== undefined) before.hasNext = true;
-      const key = keyOf(words, index);
+      const key = keyOf(hashes, index);
       let place = this.#places.get(key);
       if (place === undefined) {
         if (this.#places.size >= this.#capacity) {
@@ -90,6 +91,6 @@ export class ReuseEstimate {
   }
 }
 
-function keyOf(words: Uint32Array, index: number): number {
-  return ((words[index * 2] ?? 0) & 0x1f_ffff) * 0x1_0000_0000 + (words[index * 2 + 1] ?? 0);
+function keyOf(hashes: BlockHashes, index: number): number {
+  return (highWord(hashes, index) & 0x1f_ffff) * 0x1_0000_0000 + lowWord(hashes, index);
 }

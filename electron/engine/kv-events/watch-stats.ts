@@ -2,6 +2,7 @@
 import { KvIndex } from '../kv-index/kv-index.ts';
 import type { StreamBlocks } from '../kv-index/stream-blocks.ts';
 import type { BatchApplier } from './batch-applier.ts';
+import { hashCount } from './block-hashes.ts';
 import type { Encoding, HashForm, KvEvent } from './kv-event.ts';
 import { ReuseEstimate } from './reuse-estimate.ts';
 
@@ -92,11 +93,11 @@ export class RankStats {
   add(event: KvEvent, atUnixMs: number): void {
     this.eventsByKind[event.kind] += 1;
     this.#reuse.add(event);
-    if (event.kind === 'removed') this.blocksRemoved += event.hashes.words.length / 2;
+    if (event.kind === 'removed') this.blocksRemoved += hashCount(event.hashes);
     const before = this.resident.duplicateStores;
     this.resident.apply(event, { atUnixMs });
     if (event.kind !== 'stored') return;
-    const blocks = event.hashes.words.length / 2;
+    const blocks = hashCount(event.hashes);
     this.blocksStored += blocks;
     if (event.parent === undefined && this.resident.duplicateStores - before === blocks) this.reusedBlocks += blocks;
   }

@@ -6,6 +6,8 @@
  * free to be filled again, so what was freed is used before more is taken. A reference is a chunk's number and an
  * offset in 32 bits, which ends at 65,536 chunks (16 GiB): owners bound their bytes far below.
  */
+import type { WordRun } from './word-run.ts';
+
 const OFFSET_BITS = 16;
 const OFFSET_MASK = 2 ** OFFSET_BITS - 1;
 
@@ -43,13 +45,14 @@ export class WordArena {
     return chunk.index * CHUNK_WORDS + this.#cursor;
   }
 
-  /** Appends the first `count` words to the run opened last. */
-  push(source: Uint32Array, count: number): void {
+  /** Appends the first `count` words of `source` to the run opened last. */
+  push(source: WordRun, count: number): void {
     const words = this.#current?.words;
     if (words === undefined) throw new Error('no run of words is open');
-    const start = this.#cursor;
-    for (let index = 0; index < count; index += 1) words[start + index] = source[index] ?? 0;
-    this.#cursor = start + count;
+    const at = this.#cursor;
+    const { words: from, start } = source;
+    for (let index = 0; index < count; index += 1) words[at + index] = from[start + index] ?? 0;
+    this.#cursor = at + count;
   }
 
   /** The words of a run: a view, valid until the run is released. */

@@ -3,6 +3,7 @@
  * cache, so each search waits for memory; searches that begin together wait together, one after the other each for itself.
  * Changes nothing, and may be wrong: what was not foreseen is waited for as before.
  */
+import { hashCount, highWord, lowWord } from '../kv-events/block-hashes.ts';
 import type { KvEvent, StoredEvent } from '../kv-events/kv-event.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { ROOT } from './node-table.ts';
@@ -26,9 +27,10 @@ export class Foresight {
     let stores = 0;
     for (const event of events) {
       if (event.kind !== 'stored' && event.kind !== 'removed') continue;
-      const { words } = event.hashes;
-      for (let at = 0; at < words.length; at += 2) holdings.touch(stream, words[at] ?? 0, words[at + 1] ?? 0);
-      if (event.kind === 'stored') stores += words.length / 2;
+      const { hashes } = event;
+      const count = hashCount(hashes);
+      for (let index = 0; index < count; index += 1) holdings.touch(stream, highWord(hashes, index), lowWord(hashes, index));
+      if (event.kind === 'stored') stores += count;
     }
     if (stores === 0) return;
     this.#graph.touchOldest(stores);
@@ -38,23 +40,24 @@ export class Foresight {
 
   #expectContent(stream: number, event: StoredEvent): void {
     const { nodes } = this.#graph;
-    const { hashes: { words }, blockSize, tokens } = event;
+    const { hashes, blockSize, tokens } = event;
+    const count = hashCount(hashes);
     let identity = this.#parentIdentity(stream, event);
-    if (identity === undefined || blockSize === 0 || tokens.length !== (words.length / 2) * blockSize) return;
+    if (identity === undefined || blockSize === 0 || count === 0 || tokens.length !== count * blockSize) return;
     for (let offset = 0; offset < tokens.length; offset += blockSize) {
-      this.#probe.set(tokens, offset, blockSize);
+      this.#probe.set(tokens.words, tokens.start + offset, blockSize);
       identity = nodes.touchChild(identity, this.#probe);
     }
-    this.#high = words[words.length - 2] ?? 0;
-    this.#low = words[words.length - 1] ?? 0;
+    this.#high = highWord(hashes, count - 1);
+    this.#low = lowWord(hashes, count - 1);
     this.#identity = identity;
   }
 
   #parentIdentity(stream: number, { parent }: StoredEvent): number | undefined {
     const { holdings, nodes } = this.#graph;
     if (parent === undefined) return nodes.identityOf(ROOT);
-    const high = parent.words[0] ?? 0;
-    const low = parent.words[1] ?? 0;
+    const high = highWord(parent, 0);
+    const low = lowWord(parent, 0);
     if (this.#identity !== undefined && high === this.#high && low === this.#low) return this.#identity;
     const node = holdings.nodeOfHash(stream, high, low);
     return node === 0 ? undefined : nodes.identityOf(node);

@@ -145,8 +145,9 @@ export class NodeTable {
     this.#byContent.touch(mixOf(this.identityOf(words[node * STRIDE + PARENT] ?? 0), words[node * STRIDE + MIX] ?? 0));
   }
 
+  /** A signed integer, which V8 keeps without an object. */
   identityOf(node: number): number {
-    return this.#words[node * STRIDE + IDENTITY] ?? 0;
+    return (this.#words[node * STRIDE + IDENTITY] ?? 0) | 0;
   }
 
   hasTokens(node: number, probe: Probe): boolean {
@@ -363,5 +364,5 @@ function mixOf(parentIdentity: number, mix: number): number {
 }
 
 function childIdentity(parentIdentity: number, { mix, extra }: Probe): number {
-  return mixOf(parentIdentity, mix) + Math.imul(extra, 0xc2b2_ae35);
+  return (mixOf(parentIdentity, mix) + Math.imul(extra, 0xc2b2_ae35)) | 0;
 }

@@ -9,6 +9,7 @@
 import type { LostRange } from './answers.ts';
 import type { ResidentCount } from '#shared/kv.ts';
 import type { StreamBooks } from '../kv-events/block-books.ts';
+import { hashCount, highWord, lowWord } from '../kv-events/block-hashes.ts';
 import type { KvEvent, RemovedEvent, ResidencyFields, StoredEvent } from '../kv-events/kv-event.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { BlockGraph } from './block-graph.ts';
@@ -178,8 +179,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   }
 
   #stored(event: StoredEvent, context: EventContext): void {
-    const { words, digests } = event.hashes;
-    const count = words.length / 2;
+    const { hashes, tokens } = event;
+    const count = hashCount(hashes);
     const residency = this.#find(event) ?? this.#add(event);
     if (residency === undefined) {
       this.untracked += count;
@@ -189,7 +190,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     // Sliding-window and Mamba groups skip masked blocks, so hashes and tokens pair up only where the kind says so and
     // the sum is exact (vllm/v1/core/block_pool.py).
     const isPairing = isPairedKind(event.specKind);
-    const isPaired = isPairing && graph.keepsContent && event.blockSize > 0 && event.tokens.length === count * event.blockSize;
+    const isPaired = isPairing && graph.keepsContent && event.blockSize > 0 && tokens.length === count * event.blockSize;
     if (isPaired) residency.blockSize = event.blockSize;
     else if (!isPairing) residency.isPrefix = false;
     const block = this.#block;
@@ -199,9 +200,9 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     const hasKeys = event.extraKeys !== undefined || event.loraName !== undefined || event.loraId !== undefined || event.cacheSalt !== undefined;
     let parent = isPaired ? this.#parentOf(event, residency) : UNKNOWN;
     for (let index = 0; index < count; index += 1) {
-      const high = words[index * 2] ?? 0;
-      const low = words[index * 2 + 1] ?? 0;
-      if (parent !== UNKNOWN) this.#probe.set(event.tokens, index * event.blockSize, event.blockSize);
+      const high = highWord(hashes, index);
+      const low = lowWord(hashes, index);
+      if (parent !== UNKNOWN) this.#probe.set(tokens.words, tokens.start + index * event.blockSize, event.blockSize);
       const held = graph.holdings.find(residency.number, high, low);
       if (held !== 0 && graph.holdings.isLive(held) && this.#isAsKnown(held, parent)) {
         this.#again(held);
@@ -220,7 +221,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       const node = this.#nodeOf(known, parent);
       block.high = high;
       block.low = low;
-      block.digest = digests?.[index];
+      block.digest = hashes.digests?.[index];
       this.#hold(slot, residency, node);
       if (isPaired) parent = node;
     }
@@ -231,8 +232,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   #parentOf(event: StoredEvent, residency: Residency): number {
     if (event.parent === undefined) return ROOT;
     const graph = this.#graph;
-    const high = event.parent.words[0] ?? 0;
-    const low = event.parent.words[1] ?? 0;
+    const high = highWord(event.parent, 0);
+    const low = lowWord(event.parent, 0);
     const known = graph.holdings.nodeOfHash(this.number, high, low);
     // Or known only as what another block named as its parent.
     if (known === 0 || graph.nodes.storesOf(known) === 0) this.unknownParents += 1;
@@ -314,9 +315,10 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   #removed(event: RemovedEvent, { atUnixMs }: EventContext): void {
     const graph = this.#graph;
     const residency = this.#find(event);
-    const { words } = event.hashes;
-    for (let index = 0; index < words.length / 2; index += 1) {
-      const slot = residency === undefined ? 0 : graph.holdings.find(residency.number, words[index * 2] ?? 0, words[index * 2 + 1] ?? 0);
+    const { hashes } = event;
+    const count = hashCount(hashes);
+    for (let index = 0; index < count; index += 1) {
+      const slot = residency === undefined ? 0 : graph.holdings.find(residency.number, highWord(hashes, index), lowWord(hashes, index));
       if (residency === undefined || slot === 0 || !graph.holdings.isLive(slot)) {
         this.unknownRemovals += 1;
         continue;
@@ -349,7 +351,11 @@ export class StreamBlocks implements BlockSink, StreamBooks {
 
   #find(event: ResidencyFields): Residency | undefined {
     const recent = this.#recent;
-    if (recent !== undefined && isOf(recent, event, normaliseMedium(event.medium))) return recent;
+    return recent !== undefined && isOf(recent, event, normaliseMedium(event.medium)) ? recent : this.#findAmongAll(event);
+  }
+
+  /** By itself, as the function it makes costs an object even where it is not called. */
+  #findAmongAll(event: ResidencyFields): Residency | undefined {
     const medium = normaliseMedium(event.medium);
     const found = this.#residencies.find((residency) => isOf(residency, event, medium));
     if (found !== undefined) this.#recent = found;

@@ -26,8 +26,8 @@ function wellFormed(result: MessageResult): boolean {
   if (!result.ok) return result.detail.length > 0 && result.detail.length < 500;
   return result.batch.events.every((event) => {
     switch (event.kind) {
-      case 'stored': return event.hashes.words.length % 2 === 0 && event.blockSize >= 0;
-      case 'removed': case 'unknown': return event.hashes.words.length % 2 === 0;
+      case 'stored': return event.hashes.length % 2 === 0 && event.blockSize >= 0;
+      case 'removed': case 'unknown': return event.hashes.length % 2 === 0;
       case 'bad': return event.reason.length > 0;
       case 'cleared': break;
     }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DecodePump } from '#engine/kv-events/decode-pump.ts';
 import { IntakeTurn } from '#engine/kv-events/intake-turn.ts';
 import { StreamReceiver } from '#engine/kv-events/stream-receiver.ts';
+import { copyOfRun } from '#engine/kv-events/word-run.ts';
 import { EngineBuffer, Model, Network, type Batch, type ReplayMode } from './lives.ts';
 
 interface Rig {
@@ -44,7 +45,8 @@ function rig({ capacity = 1000, hasReplay = true, queue = 10_000, backOffMs = 0 
         if (event.kind !== 'stored') throw new Error(event.kind);
         if (context.epoch !== epoch) epochs.push([]);
         epoch = context.epoch;
-        epochs.at(-1)?.push({ life: event.tokens[0] ?? 0, seq: event.tokens[1] ?? 0 });
+        const [life = 0, seq = 0] = copyOfRun(event.tokens);
+        epochs.at(-1)?.push({ life, seq });
       },
     },
   });

@@ -1,6 +1,7 @@
 /** The golden KV-event vectors (test/fixtures/golden/README.md), and decoded events in their notation. */
 import { readFileSync } from 'node:fs';
 import { hashCount, hashDecimal, hashHex, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
+import { copyOfRun } from '#engine/kv-events/word-run.ts';
 import type { KvEvent } from '#engine/kv-events/kv-event.ts';
 
 export interface GoldenVector {
@@ -49,7 +50,7 @@ export function asGolden(event: KvEvent): Readonly<Record<string, unknown>> {
         type: 'BlockStored',
         block_hashes: goldenHashes(event.hashes),
         parent_block_hash: event.parent === undefined ? undefined : goldenHashes(event.parent)[0],
-        token_ids: Array.from(event.tokens),
+        token_ids: Array.from(copyOfRun(event.tokens)),
         block_size: event.blockSize,
         lora_id: event.loraId,
         medium: event.medium,

@@ -8,7 +8,9 @@ import type { KvRow } from '#shared/kv.ts';
 import { readHashes, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
 import type { ExtraKey, StoredEvent } from '#engine/kv-events/kv-event.ts';
 import type { RowEvent, RowSource } from '#engine/kv-events/kv-row.ts';
+import { runOf } from '#engine/kv-events/word-run.ts';
 import { frames, vector, vectors } from './golden.ts';
+import { amidOthers } from './own-words.ts';
 import { referenceRow } from './reference-row.ts';
 
 const instance = InstanceIdSchema.parse('p0');
@@ -95,7 +97,7 @@ const hashValue = fc.oneof({ weight: 6, arbitrary: fc.bigInt({ min: -(2n ** 63n)
 const hashes = (maxLength: number, minLength = 0): fc.Arbitrary<BlockHashes> => fc.array(hashValue, { minLength, maxLength }).map((values) => {
   const read = readHashes(values);
   if (typeof read === 'string') throw new Error(read);
-  return read;
+  return amidOthers(read);
 });
 const extraKey = fc.letrec<{ node: ExtraKey }>((tie) => ({
   node: fc.oneof({ maxDepth: 2 }, text, fc.integer(), fc.bigInt(), fc.constant(null), fc.uint8Array({ maxLength: 250 }), fc.array(tie('node'), { maxLength: 4 })),
@@ -103,7 +105,7 @@ const extraKey = fc.letrec<{ node: ExtraKey }>((tie) => ({
 const place = { medium: optional(text), groupIdx: optional(fc.integer({ min: -1, max: 2 })) };
 const tier = { ...place, locality: optional(text), ownership: optional(text) };
 const storedOf = (minHashes: number, minTokens: number): fc.Arbitrary<StoredEvent> => fc.record({
-  kind: fc.constant('stored' as const), hashes: hashes(20, minHashes), parent: optional(hashes(1, 1)), tokens: fc.uint32Array({ minLength: minTokens, maxLength: 40 }),
+  kind: fc.constant('stored' as const), hashes: hashes(20, minHashes), parent: optional(hashes(1, 1)), tokens: fc.uint32Array({ minLength: minTokens, maxLength: 40 }).map((tokens) => amidOthers(runOf(tokens))),
   blockSize: fc.constantFrom(0, 16, 2 ** 40), loraId: optional(fc.nat(2)), loraName: optional(text), specKind: optional(text), slidingWindow: optional(fc.nat(2)),
   sessionId: optional(text), cacheSalt: optional(text), extraKeys: optional(fc.array(extraKey, { maxLength: 4 })), isBigram: fc.boolean(), ...tier,
 });
@@ -212,7 +214,7 @@ describe('packed rows', () => {
     if (typeof parts === 'string') throw new Error(parts);
     const tier = { medium: 'GPU', groupIdx: 0, locality: 'LOCAL', ownership: 'a' };
     const stored: StoredEvent = {
-      kind: 'stored', hashes: parts, parent: undefined, tokens: new Uint32Array(16), blockSize: 16, loraId: 1, loraName: 'a', specKind: 'full', slidingWindow: 1,
+      kind: 'stored', hashes: parts, parent: undefined, tokens: runOf(new Uint32Array(16)), blockSize: 16, loraId: 1, loraName: 'a', specKind: 'full', slidingWindow: 1,
       sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, isBigram: false, ...tier,
     };
     const removed: RowEvent = { kind: 'removed', hashes: parts, remainingCopies: undefined, ...tier };

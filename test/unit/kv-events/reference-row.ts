@@ -3,6 +3,7 @@ import type { BlockHashHex, KvRow } from '#shared/kv.ts';
 import { hashCount, hashHex, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
 import type { RowEvent, RowSource } from '#engine/kv-events/kv-row.ts';
 import { rawJson } from '#engine/kv-events/raw-json.ts';
+import { copyOfRun } from '#engine/kv-events/word-run.ts';
 
 const MAX_ROW_HASHES = 16;
 const MAX_ROW_TOKENS = 32;
@@ -38,7 +39,7 @@ export function referenceRow(n: number, source: RowSource, event: RowEvent): KvR
       if (event.parent !== undefined) row.parent = hashHex(event.parent, 0);
       row.blockSize = event.blockSize;
       row.tokenCount = event.tokens.length;
-      row.tokens = Array.from(event.tokens.subarray(0, MAX_ROW_TOKENS));
+      row.tokens = Array.from(copyOfRun(event.tokens, MAX_ROW_TOKENS));
       if (event.loraName !== undefined) row.loraName = event.loraName;
       if (event.loraId !== undefined) row.loraId = event.loraId;
       if (event.specKind !== undefined) row.specKind = event.specKind;

@@ -10,7 +10,8 @@ interface Run {
 
 function put(arena: WordArena, first: number, length: number): Run {
   const reference = arena.open(length);
-  arena.push(Uint32Array.from({ length }, (_, index) => first + index), length);
+  // A run in the middle of an array.
+  arena.push({ words: Uint32Array.from({ length: length + 5 }, (_, index) => first + index - 3), start: 3, length }, length);
   return { reference, first, length };
 }
 

@@ -2,6 +2,7 @@
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import { readHashes, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
 import type { RemovedEvent, StoredEvent } from '#engine/kv-events/kv-event.ts';
+import { runOf } from '#engine/kv-events/word-run.ts';
 import type { StreamIdentity } from '#engine/kv-events/kv-row.ts';
 import type { LostRange } from '#engine/kv-index/answers.ts';
 
@@ -17,7 +18,7 @@ export function stored(values: readonly unknown[], extra: Partial<Omit<StoredEve
   const blockSize = extra.blockSize ?? 2;
   return {
     kind: 'stored', hashes: hashes(values), parent: parent === undefined ? undefined : hashes([parent]),
-    tokens: Uint32Array.from(tokens ?? Array.from({ length: values.length * blockSize }, (_, index) => 100 + index)), blockSize,
+    tokens: runOf(Uint32Array.from(tokens ?? Array.from({ length: values.length * blockSize }, (_, index) => 100 + index))), blockSize,
     loraId: undefined, loraName: undefined, medium: 'GPU', groupIdx: 0, specKind: undefined, slidingWindow: undefined, locality: undefined,
     ownership: undefined, sessionId: undefined, cacheSalt: undefined, extraKeys: undefined, isBigram: false, ...rest,
   };
