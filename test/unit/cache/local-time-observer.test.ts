@@ -44,6 +44,18 @@ describe('PublisherClock', () => {
     ahead.reset();
     expect(ahead.aheadMs).toBe(0);
   });
+
+  it('forgets a clock that was set right, and a time from nowhere, two windows later; an engine that says little keeps its own', () => {
+    const [busy, quiet] = [new PublisherClock(), new PublisherClock()];
+    for (const clock of [busy, quiet]) clock.see(9e12, 1000);
+    const window = (clock: PublisherClock, from: number, batches: number): number => {
+      for (let n = 0; n < batches; n += 1) clock.see(from + n * 10, from + n * 10 + 5);
+      return clock.aheadMs;
+    };
+    const wrong = 1000 - 9e12;
+    expect([window(busy, 2000, 120), window(busy, 301_000, 120), window(busy, 602_000, 120)]).toEqual([wrong, wrong, 0]);
+    expect([window(quiet, 2000, 20), window(quiet, 301_000, 20), window(quiet, 602_000, 20)]).toEqual([wrong, wrong, wrong]);
+  });
 });
 
 describe('LocalTimeObserver', () => {
