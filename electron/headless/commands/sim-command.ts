@@ -10,8 +10,8 @@ import { EXIT_CODES_HELP } from '../exit-codes.ts';
 import { decimal, portNumber, reading, wholeNumber } from './option-parsers.ts';
 
 const HELP = `
-It answers as vLLM does (models, health, metrics, chat, completions, responses, tokens in and out,
-render, tokenize), publishes KV events over ZMQ with a replay socket, and hands KV over as the
+It answers as vLLM does (models, health, metrics, chat, completions, responses, messages, tokens in and
+out, render, tokenize), publishes KV events over ZMQ with a replay socket, and hands KV over as the
 connector given would. Faults can be given at start.
 
 Examples, each pair with the proxy that fits it:

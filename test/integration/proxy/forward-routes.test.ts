@@ -41,6 +41,15 @@ test('a stream of the Responses API ends well without [DONE], on a decode instan
   expect(harness.tracer.last.decisions[0]?.excluded).toEqual([{ instance: 'p0', name: 'P0', reason: 'role prefill: /v1/responses generates a whole answer' }]);
 });
 
+test('a stream of the Messages API that ends with an error event reaches the client as it is, and is an error in the record', async () => {
+  const events = 'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":0}}}\n\nevent: error\ndata: {"type":"error","error":{"type":"internal_error","message":"KV load failed"}}\n\n';
+  await using decode = await startUpstream(answering(events, 'text/event-stream'));
+  await using harness = await startHarness({ decode: [decode.origin] });
+  const answer = await post(harness.origin, '/v1/messages', { model: 'm', max_tokens: 9, messages: [], stream: true });
+  expect([answer.status, await answer.text()]).toEqual([200, events]);
+  expect(harness.tracer.last).toMatchObject({ state: 'error', error: { leg: 'forward', message: expect.stringContaining('KV load failed') }, legs: [{ outcome: 'error' }] });
+});
+
 test('what builds on the state of one instance is refused while several could have it', async () => {
   await using decode = await startUpstream(answering('{"id":"resp_2"}'));
   await using harness = await startHarness({ decode: [decode.origin] });
