@@ -12,6 +12,8 @@ export interface RowLog<Row> {
   changedSince(change: number): Iterable<Row>;
   /** All kept rows, oldest first. */
   rows(): Iterable<Row>;
+  /** Running numbers of all kept rows, oldest first, without making the rows. */
+  numbers(): Iterable<number>;
   /** Grows by one with every `clear()`. */
   generation(): number;
   /** Forgets the rows (running requests stay). Answers how many. */

@@ -18,7 +18,7 @@ import { KvIndex } from '../kv-index/kv-index.ts';
 import type { CopySum } from '../kv-index/second-copies.ts';
 import type { Logger } from '../log.ts';
 import type { RecordWatcher } from '../telemetry/record-watcher.ts';
-import type { RequestRecord } from '../telemetry/request-record.ts';
+import type { ExplainedRecord, KeptRecord } from '../telemetry/kept-record.ts';
 import { createCacheAnswers } from './cache-answers.ts';
 import { namedCauses } from './cause-names.ts';
 import { EngineCall } from './engine-call.ts';
@@ -65,8 +65,8 @@ export interface CacheOptions {
 
 /** Where records are; telemetry is made after the cache, as the cache watches it. */
 export interface RecordSource {
-  find(id: RecordId): RequestRecord | undefined;
-  records(): Iterable<RequestRecord>;
+  find(id: RecordId): ExplainedRecord | undefined;
+  records(): Iterable<KeptRecord>;
 }
 
 export class Cache {
@@ -199,6 +199,6 @@ export class Cache {
   }
 }
 
-function* recent(records: Iterable<RequestRecord>, windowS: number): Generator<RequestRecord> {
+function* recent(records: Iterable<KeptRecord>, windowS: number): Generator<KeptRecord> {
   for (const record of records) if (!record.isOwnProbe && record.elapsedMs() <= windowS * 1000) yield record;
 }

@@ -17,16 +17,15 @@ import type { ConnectorName } from '#shared/vocabulary.ts';
 import type { ReceivedTokens } from '../cache-hits/engine-counters.ts';
 import { lowestConfidence } from '../kv-index/confidence.ts';
 import type { CopySum } from '../kv-index/second-copies.ts';
-import type { LegRecord } from '../telemetry/request-record.ts';
+import type { LegBrief, MissBrief } from '../telemetry/kept-record.ts';
 import { resendsOf } from './connector-resends.ts';
 import { isFetchingDecode } from './held-at-decode.ts';
-import type { KeptMiss } from './kept-report.ts';
 
 /** What it reads of a record. */
 export interface HandoffRecord {
   readonly init: { readonly connector: ConnectorName };
-  readonly legs: readonly Pick<LegRecord, 'kind' | 'transferParamsSent' | 'instance'>[];
-  readonly why: KeptMiss | undefined;
+  readonly legs: readonly Pick<LegBrief, 'kind' | 'transferParamsSent' | 'instance'>[];
+  readonly why: MissBrief | undefined;
 }
 
 export interface HandoffInput {

@@ -1,13 +1,14 @@
 /** Missed tokens of recent requests by cause, the heaviest first. Pure: records in, a summary out. */
 import type { MissCause, MissSummary } from '#shared/cache.ts';
 import type { RecordId } from '#shared/ids.ts';
-import type { DivergencePlace, KeptMiss, MissShare } from './kept-report.ts';
+import type { MissBrief } from '../telemetry/kept-record.ts';
+import type { DivergencePlace, MissShare } from './kept-report.ts';
 
 /** What a summary reads of a record. */
 export interface ExplainedRecord {
   readonly id: RecordId;
   readonly n: number;
-  readonly why: KeptMiss | undefined;
+  readonly why: MissBrief | undefined;
 }
 
 /** A cause, with what its text is made from (cause-names.ts). */

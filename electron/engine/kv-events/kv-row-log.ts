@@ -130,6 +130,10 @@ export class KvRowLog implements RowLog<KvRow> {
     return this.changedSince(0);
   }
 
+  *numbers(): Generator<number> {
+    for (let n = this.#last - this.#kept + 1; n <= this.#last; n += 1) yield n;
+  }
+
   generation(): number {
     return this.#generation;
   }

@@ -135,7 +135,7 @@ export class UpsertFeed<Row extends NumberedRow> implements RowFeed<Row> {
     this.#prunedAtEvicted = evicted;
     this.#prunedAtMs = nowMs;
     const left = new Set<number>();
-    for (const { n } of log.rows()) if (this.#matching.has(n)) left.add(n);
+    for (const n of log.numbers()) if (this.#matching.has(n)) left.add(n);
     this.#matching = left;
   }
 

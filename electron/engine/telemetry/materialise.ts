@@ -18,7 +18,21 @@ export function rowOf(record: RequestRecord, clock: Clock): RequestRow {
   return record.row;
 }
 
+/** A detail without its row and without captured bodies. */
+export type PlainDetail = Omit<RequestDetail, 'row'>;
+
+/** Captured bodies of a record, which are kept as they are. */
+export interface KeptBodies {
+  readonly client: KeptBody | undefined;
+  /** In the order of the legs. */
+  readonly legs: readonly { readonly request: KeptBody | undefined; readonly response: KeptBody | undefined }[];
+}
+
 export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
+  return joinDetail(rowOf(record, clock), plainDetailOf(record), bodiesOf(record));
+}
+
+export function plainDetailOf(record: RequestRecord): PlainDetail {
   const { init } = record;
   const chunks = record.stream?.chunks;
   const times: number[] = [];
@@ -31,10 +45,8 @@ export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
   }
   const ttft = explainTtft(timelineOf(record));
   return {
-    row: rowOf(record, clock),
     ...(init.traceparent !== undefined && { traceparent: init.traceparent }),
     clientHeaders: redactHeaders(init.headers),
-    ...(record.clientBody !== undefined && { clientBody: bodyOf(record.clientBody) }),
     ...(record.parsedMs !== undefined && { parsedMs: record.parsedMs }),
     legs: record.legs.map(legView),
     decisions: [...record.decisions],
@@ -44,6 +56,21 @@ export function detailOf(record: RequestRecord, clock: Clock): RequestDetail {
     chunkBytes: sizes,
     chunkTimesDropped: chunks?.dropped ?? 0,
   };
+}
+
+/** Undefined when nothing was captured. */
+export function bodiesOf(record: RequestRecord): KeptBodies | undefined {
+  if (record.captureBytes === 0) return undefined;
+  return { client: record.clientBody, legs: record.legs.map(({ requestBody, responseBody }) => ({ request: requestBody, response: responseBody })) };
+}
+
+export function joinDetail(row: RequestRow, detail: PlainDetail, bodies: KeptBodies | undefined): RequestDetail {
+  if (bodies === undefined) return { row, ...detail };
+  const legs = detail.legs.map((leg, at) => {
+    const { request, response } = bodies.legs[at] ?? {};
+    return { ...leg, ...(request !== undefined && { requestBody: bodyOf(request) }), ...(response !== undefined && { responseBody: bodyOf(response) }) };
+  });
+  return { row, ...detail, ...(bodies.client !== undefined && { clientBody: bodyOf(bodies.client) }), legs };
 }
 
 /** The leg whose answer the client gets: the last decode leg, or the one leg of a forwarded request. */
@@ -219,8 +246,6 @@ function legView(leg: LegRecord): LegView {
     ...(leg.responseHeaders !== undefined && { responseHeaders: redactHeaders(leg.responseHeaders) }),
     requestBytes: leg.requestBytes,
     responseBytes: leg.responseBytes,
-    ...(leg.requestBody !== undefined && { requestBody: bodyOf(leg.requestBody) }),
-    ...(leg.responseBody !== undefined && { responseBody: bodyOf(leg.responseBody) }),
     rewrites: leg.rewrites,
     ...(leg.transferParamsSent !== undefined && { kvTransferParamsSent: boundValue(leg.transferParamsSent) }),
     ...(leg.transferParamsReceived !== undefined && { kvTransferParamsReceived: boundValue(leg.transferParamsReceived) }),

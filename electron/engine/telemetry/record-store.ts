@@ -2,16 +2,21 @@
  * The bounded history of requests. Finished records go when there are too many or they take too much memory, oldest
  * finished first, and are counted; running ones stay. Beyond a hard limit of running ones new requests are not recorded,
  * and that is counted too.
+ *
+ * A finished record that has been quiet for a while is sealed (record-vault.ts) and let go. Whoever still has it may go on
+ * telling it things: it comes back as it was, with what is new, and is sealed again later.
  */
 import type { RecordId } from '#shared/ids.ts';
-import type { RequestRow } from '#shared/request.ts';
+import type { RequestDetail, RequestRow } from '#shared/request.ts';
 import type { RingCounters } from '#shared/state.ts';
 import type { RowLog } from '../row-log.ts';
 import { boundValue, sizeOfValue } from './bound-value.ts';
-import { ChangeList } from './change-list.ts';
+import { ChangeList, type ChangeNode } from './change-list.ts';
 import { Fifo } from './fifo.ts';
-import { rowOf } from './materialise.ts';
+import { detailOf, rowOf } from './materialise.ts';
 import type { Clock } from './clock.ts';
+import type { ExplainedRecord, KeptRecord } from './kept-record.ts';
+import { RecordVault, type SealedRecord } from './record-vault.ts';
 import type { RequestRecord } from './request-record.ts';
 
 export interface RecordStoreOptions {
@@ -34,12 +39,42 @@ const VERDICT_BYTES = 200;
 const SHORT_TEXT = 4096;
 /** Running requests beyond this many times the capacity are not recorded. */
 const RUNNING_FACTOR = 4;
+/** A record is sealed when nothing was heard of it for so long: facts of the answer and the report why it missed have come by then. */
+const QUIET_MS = 5000;
+/** Records looked at between two looks at the time. */
+const SEALED_AT_ONCE = 4;
+
+/** A record in the history. Either `record` or `sealed`. */
+class Entry implements ChangeNode {
+  change = 0;
+  previousChange: this | undefined;
+  nextChange: this | undefined;
+  record: RequestRecord | undefined;
+  sealed: SealedRecord | undefined;
+  readonly id: RecordId;
+  readonly n: number;
+  sizeBytes = 0;
+  isFinished = false;
+  isForgotten = false;
+  /** Waits to be sealed. */
+  isAwaiting = false;
+  touchedMs = 0;
+
+  constructor(record: RequestRecord) {
+    this.record = record;
+    this.id = record.id;
+    this.n = record.n;
+  }
+}
 
 export class RecordStore implements RowLog<RequestRow> {
   readonly #options: RecordStoreOptions;
-  readonly #records = new Map<RecordId, RequestRecord>();
-  readonly #changes = new ChangeList<RequestRecord>();
-  readonly #finished = new Fifo<RequestRecord>();
+  readonly #vault: RecordVault;
+  readonly #entries = new Map<RecordId, Entry>();
+  readonly #changes = new ChangeList<Entry>();
+  readonly #finished = new Fifo<Entry>();
+  /** In the order in which they were put here, each for the same time. */
+  readonly #awaiting = new Fifo<{ readonly entry: Entry; readonly dueMs: number }>();
   #bytes = 0;
   #total = 0;
   #evicted = 0;
@@ -48,22 +83,35 @@ export class RecordStore implements RowLog<RequestRow> {
 
   constructor(options: RecordStoreOptions) {
     this.#options = options;
+    this.#vault = new RecordVault(options.clock);
+  }
+
+  /** Memory of finished records, about. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Whether one more running request may be recorded; counts a drop when not. */
   hasRoom(): boolean {
-    const running = this.#records.size - this.#finished.length;
+    const running = this.#entries.size - this.#finished.length;
     if (running < this.#options.capacity * RUNNING_FACTOR) return true;
     this.#dropped += 1;
     return false;
   }
 
-  get(id: RecordId): RequestRecord | undefined {
-    return this.#records.get(id);
+  detail(id: RecordId): RequestDetail | undefined {
+    const entry = this.#entries.get(id);
+    if (entry?.sealed !== undefined) return this.#vault.detail(entry.sealed);
+    return entry?.record === undefined ? undefined : detailOf(entry.record, this.#options.clock);
+  }
+
+  explained(id: RecordId): ExplainedRecord | undefined {
+    const entry = this.#entries.get(id);
+    return entry?.sealed === undefined ? entry?.record : this.#vault.explained(entry.sealed);
   }
 
   add(record: RequestRecord): void {
-    this.#records.set(record.id, record);
+    this.#entries.set(record.id, new Entry(record));
     this.#total += 1;
     this.#evict();
   }
@@ -71,25 +119,42 @@ export class RecordStore implements RowLog<RequestRow> {
   /** The record has news and takes its place at the end of the changes. */
   touch(record: RequestRecord): void {
     record.row = undefined;
-    if (this.#records.has(record.id)) this.#changes.touch(record);
+    const entry = this.#entries.get(record.id);
+    if (entry === undefined) return;
+    if (entry.sealed !== undefined) this.#unseal(entry, record);
+    entry.touchedMs = this.#options.clock.now();
+    this.#changes.touch(entry);
   }
 
   /** A record ended and will hardly grow any more: counts its memory. Again after late facts. */
   finish(record: RequestRecord): void {
-    if (!this.#records.has(record.id)) return;
+    const entry = this.#entries.get(record.id);
+    if (entry === undefined) return;
     record.stream?.chunks.trim();
-    if (!record.isFinished) {
-      record.isFinished = true;
-      this.#finished.push(record);
+    if (!entry.isFinished) {
+      entry.isFinished = true;
+      this.#finished.push(entry);
     }
-    this.#bytes -= record.sizeBytes;
-    record.sizeBytes = compact(record);
-    this.#bytes += record.sizeBytes;
+    this.#resize(entry, compact(record));
+    if (!entry.isAwaiting) this.#await(entry);
     this.#evict();
   }
 
+  /** Seals records that are due until `deadlineMs` of the clock, a few at least. @returns whether more are due. */
+  seal(deadlineMs: number): boolean {
+    const { clock } = this.#options;
+    for (let looked = 1; ; looked += 1) {
+      const nowMs = clock.now();
+      const head = this.#awaiting.first;
+      if (head === undefined || head.dueMs > nowMs) return false;
+      if (looked > SEALED_AT_ONCE && nowMs > deadlineMs) return true;
+      this.#awaiting.shift();
+      this.#seal(head.entry, nowMs);
+    }
+  }
+
   counters(): RingCounters {
-    return { kept: this.#records.size, capacity: this.#options.capacity, total: this.#total, evicted: this.#evicted, dropped: this.#dropped };
+    return { kept: this.#entries.size, capacity: this.#options.capacity, total: this.#total, evicted: this.#evicted, dropped: this.#dropped };
   }
 
   lastChange(): number {
@@ -99,16 +164,25 @@ export class RecordStore implements RowLog<RequestRow> {
 
   changedSince(change: number): RequestRow[] {
     this.#options.settle();
-    return this.#changes.since(change).map((record) => rowOf(record, this.#options.clock));
+    return this.#changes.since(change).map((entry) => this.#rowOf(entry));
   }
 
   *rows(): Generator<RequestRow> {
     this.#options.settle();
-    for (const record of this.#records.values()) yield rowOf(record, this.#options.clock);
+    // Whoever reads may leave in between, and an entry be forgotten.
+    for (const entry of this.#entries.values()) yield this.#rowOf(entry);
   }
 
-  records(): Iterable<RequestRecord> {
-    return this.#records.values();
+  *numbers(): Generator<number> {
+    for (const { n } of this.#entries.values()) yield n;
+  }
+
+  /** Kept records, oldest first. To be read at once: nothing else may happen in between. */
+  *records(): Generator<KeptRecord> {
+    for (const { record, sealed } of this.#entries.values()) {
+      if (sealed !== undefined) yield this.#vault.kept(sealed);
+      else if (record !== undefined) yield record;
+    }
   }
 
   generation(): number {
@@ -117,26 +191,72 @@ export class RecordStore implements RowLog<RequestRow> {
 
   clear(): number {
     const cleared = this.#finished.length;
-    for (let record = this.#finished.shift(); record !== undefined; record = this.#finished.shift()) this.#forget(record);
+    for (let entry = this.#finished.shift(); entry !== undefined; entry = this.#finished.shift()) this.#forget(entry);
     this.#generation += 1;
     return cleared;
   }
 
+  #rowOf({ record, sealed }: Entry): RequestRow {
+    if (sealed !== undefined) return this.#vault.row(sealed);
+    if (record === undefined) throw new Error('a kept record is neither sealed nor open');
+    return rowOf(record, this.#options.clock);
+  }
+
+  #await(entry: Entry): void {
+    entry.isAwaiting = true;
+    this.#awaiting.push({ entry, dueMs: this.#options.clock.now() + QUIET_MS });
+  }
+
+  #seal(entry: Entry, nowMs: number): void {
+    const { record } = entry;
+    entry.isAwaiting = false;
+    if (entry.isForgotten || record === undefined) return;
+    if (nowMs - entry.touchedMs < QUIET_MS || !isSettled(record)) {
+      this.#await(entry);
+      return;
+    }
+    entry.sealed = this.#vault.seal(record);
+    if (entry.sealed === undefined) return;
+    entry.record = undefined;
+    this.#resize(entry, entry.sealed.bytes);
+  }
+
+  #unseal(entry: Entry, record: RequestRecord): void {
+    if (entry.sealed !== undefined) this.#vault.release(entry.sealed);
+    entry.sealed = undefined;
+    entry.record = record;
+  }
+
+  #resize(entry: Entry, bytes: number): void {
+    this.#bytes += bytes - entry.sizeBytes;
+    entry.sizeBytes = bytes;
+  }
+
   #evict(): void {
     const { capacity, maxBytes } = this.#options;
-    while (this.#records.size > capacity || this.#bytes > maxBytes) {
-      const record = this.#finished.shift();
-      if (record === undefined) return;
-      this.#forget(record);
+    while (this.#entries.size > capacity || this.#bytes > maxBytes) {
+      const entry = this.#finished.shift();
+      if (entry === undefined) return;
+      this.#forget(entry);
       this.#evicted += 1;
     }
   }
 
-  #forget(record: RequestRecord): void {
-    this.#records.delete(record.id);
-    this.#changes.remove(record);
-    this.#bytes -= record.sizeBytes;
+  #forget(entry: Entry): void {
+    this.#entries.delete(entry.id);
+    this.#changes.remove(entry);
+    this.#resize(entry, 0);
+    entry.isForgotten = true;
+    entry.record = undefined;
+    if (entry.sealed !== undefined) this.#vault.release(entry.sealed);
+    entry.sealed = undefined;
   }
+}
+
+/** Nothing more is expected of it. */
+function isSettled({ isDirty, why, legs }: RequestRecord): boolean {
+  if (isDirty || (why?.state === 'unavailable' && why.isPending)) return false;
+  return legs.every(({ outcome }) => outcome !== 'running');
 }
 
 /** Cuts what came from engines to a bounded size. @returns about how many bytes the record takes. */

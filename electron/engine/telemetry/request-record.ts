@@ -5,7 +5,6 @@
 import { SEVERITIES, type Severity, type Verdict } from '#shared/findings.ts';
 import type { RecordId } from '#shared/ids.ts';
 import type { GaugesAtSend, LegUsage, RequestError, RequestRow, RequestState, RoutingDecision } from '#shared/request.ts';
-import type { ChangeNode } from './change-list.ts';
 import { ChunkLog } from './chunk-log.ts';
 import type { Clock } from './clock.ts';
 import { GapReader } from './gaps.ts';
@@ -39,7 +38,7 @@ const MAX_REWRITE_CHARS = 200;
 /** Verdicts kept per request; a request with hundreds of media items may have as many. */
 const MAX_VERDICTS = 32;
 
-export class RequestRecord implements RequestTrace, ChangeNode {
+export class RequestRecord implements RequestTrace {
   readonly id: RecordId;
   readonly n: number;
   readonly init: RequestInit;
@@ -75,11 +74,7 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   asksForReport = false;
 
   // Bookkeeping of the store and the sampler.
-  change = 0;
-  previousChange: this | undefined;
-  nextChange: this | undefined;
   isDirty = false;
-  isFinished = false;
   row: RequestRow | undefined;
   /** What of it the statistics have. Plain fields: records are many, and each object more is copied and marked for as long as they live. */
   foldedEvents = 0;
@@ -89,7 +84,6 @@ export class RequestRecord implements RequestTrace, ChangeNode {
   isGapsFolded = false;
   isTpotFolded = false;
   median: { readonly events: number; readonly ms: number | undefined } | undefined;
-  sizeBytes = 0;
   readonly #owner: RecordOwner;
 
   constructor(owner: RecordOwner, init: RequestInit, identity: { id: RecordId; n: number; wantsBodies: boolean; isOwnProbe: boolean }) {

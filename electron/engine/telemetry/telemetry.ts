@@ -17,7 +17,7 @@ import type { RowLog } from '../row-log.ts';
 import { secondOf, systemClock, unixMsOf, type Clock } from './clock.ts';
 import type { InstanceStats } from './instance-stats.ts';
 import type { LogHistogram } from './log-histogram.ts';
-import { detailOf } from './materialise.ts';
+import type { ExplainedRecord, KeptRecord } from './kept-record.ts';
 import { NO_TRACE } from './no-trace.ts';
 import { RecordStore } from './record-store.ts';
 import type { RecordWatcher } from './record-watcher.ts';
@@ -61,6 +61,10 @@ export interface EndedCount {
 /** Verdicts that may wait for the next settling. */
 const MAX_JUDGED = 10_000;
 
+/** Longest time that sealing records holds the event loop, ms, and how often it may between two settlings. */
+const SEAL_SLICE_MS = 0.5;
+const SEAL_SLICES = 8;
+
 type Totals = Omit<EngineState['totals'], 'kvEventsPerSecond'>;
 
 export class Telemetry implements Tracer {
@@ -74,6 +78,7 @@ export class Telemetry implements Tracer {
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #findings: VerdictSink | undefined;
   readonly #instanceName: (id: InstanceId) => string | undefined;
+  #sealing: NodeJS.Immediate | undefined;
   #judged: { readonly record: RequestRecord; readonly verdict: Verdict }[] = [];
   #dirty: RequestRecord[] = [];
   /** Ended records whose last samples wait for the facts of the answer. */
@@ -194,6 +199,11 @@ export class Telemetry implements Tracer {
   /** Folds everything marked into the statistics. Called by itself; public for tests and for a last look. */
   settle(): void {
     this.#reportVerdicts();
+    this.#fold();
+    this.#seal(SEAL_SLICES);
+  }
+
+  #fold(): void {
     const second = this.#second();
     const waiting = this.#waiting;
     if (waiting.length > 0) this.#waiting = waiting.filter((record) => !this.#sampler.fold(record, second));
@@ -207,6 +217,15 @@ export class Telemetry implements Tracer {
       if (record.endMs !== undefined) this.#store.finish(record);
     }
     this.#sampler.flushGaps();
+  }
+
+  /** A slice now, and others in between what else there is to do. */
+  #seal(slices: number): void {
+    if (!this.#store.seal(this.#clock.now() + SEAL_SLICE_MS) || slices <= 1 || this.#sealing !== undefined) return;
+    this.#sealing = setImmediate(() => {
+      this.#sealing = undefined;
+      this.#seal(slices - 1);
+    });
   }
 
   #reportVerdicts(): void {
@@ -235,24 +254,29 @@ export class Telemetry implements Tracer {
 
   close(): void {
     clearInterval(this.#timer);
+    clearImmediate(this.#sealing);
   }
 
   // Reading
 
   detail(id: RecordId): RequestDetail | undefined {
     this.settle();
-    const record = this.#store.get(id);
-    return record === undefined ? undefined : detailOf(record, this.#clock);
+    return this.#store.detail(id);
   }
 
   /** Undefined when it is not kept (any more). */
-  find(id: RecordId): RequestRecord | undefined {
-    return this.#store.get(id);
+  find(id: RecordId): ExplainedRecord | undefined {
+    return this.#store.explained(id);
   }
 
-  /** Kept records, oldest first. */
-  records(): Iterable<RequestRecord> {
+  /** Kept records, oldest first; to be read at once. */
+  records(): Iterable<KeptRecord> {
     return this.#store.records();
+  }
+
+  /** Memory of finished records, bytes, about. */
+  get recordBytes(): number {
+    return this.#store.bytes;
   }
 
   /** Samples, edges, bodies, verdicts and requests that were not recorded to protect the hot path. */

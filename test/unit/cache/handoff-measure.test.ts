@@ -11,14 +11,14 @@ const SURE: Confidence = { value: 1, reasons: [] };
 const report: MissReport = { request: RecordIdSchema.parse('r1'), state: 'ready', ranges: [], matches: [], confidence: SURE };
 
 type Leg = HandoffRecord['legs'][number];
-const leg = (kind: Leg['kind'], instance: InstanceId, params?: unknown): Leg => ({ kind, instance: { id: instance, name: instance, role: 'decode', isSimulated: true }, transferParamsSent: params });
+const leg = (kind: Leg['kind'], instance: InstanceId, params?: unknown): Leg => ({ kind, instance: { id: instance }, transferParamsSent: params });
 
 /** A prefill and a decode leg; `held` of `promptTokens` when the decode leg was sent, unless it was not explained. */
 function record(connector: ConnectorName, decode: InstanceId, held?: { readonly promptTokens: number; readonly heldTokens: number; readonly confidence?: Confidence }): HandoffRecord {
   return {
     init: { connector },
     legs: [leg('prefill', p0, '{}'), leg('decode', decode, '{"do_remote_prefill":true}')],
-    why: held === undefined ? { state: 'unavailable', reason: 'no tokenizer', isPending: false } : { state: 'ready', report, shares: [], leg: 0, bytes: 0, held: { leg: 1, confidence: SURE, ...held } },
+    why: held === undefined ? { state: 'unavailable', reason: 'no tokenizer', isPending: false } : { state: 'ready', report, shares: [], leg: 0, held: { leg: 1, confidence: SURE, ...held } },
   };
 }
 

@@ -89,6 +89,8 @@ describe('a reader that pulls', () => {
     { weight: 8, arbitrary: fc.record({ kind: fc.constant('chunk' as const), at: fc.nat(20) }) },
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('end' as const), at: fc.nat(20) }) },
     { weight: 3, arbitrary: fc.constant({ kind: 'pull' as const }) },
+    // Long enough for finished records to be sealed.
+    { weight: 1, arbitrary: fc.constant({ kind: 'rest' as const }) },
   );
 
   it('sees every row as it is, in order of change, each once', () => {
@@ -113,6 +115,7 @@ describe('a reader that pulls', () => {
           if (action.kind === 'begin') traces.push(b.begin());
           else if (action.kind === 'chunk') traces[action.at]?.chunk(1, 1);
           else if (action.kind === 'end') traces[action.at]?.end('ok');
+          else if (action.kind === 'rest') b.clock.advance(6000);
           else pull();
         }
         pull();

@@ -61,6 +61,10 @@ export class MemoryRowLog<Row extends { readonly n: number }> implements RowLog<
     }
   }
 
+  *numbers(): Iterable<number> {
+    for (const { row } of this.#entries) yield row.n;
+  }
+
   generation(): number {
     return this.#generation;
   }
