@@ -16,8 +16,9 @@ import type { Residency } from './residency.ts';
 export interface GraphOptions {
   /** Blocks held, over all streams; beyond it the one stored longest ago is given up. */
   readonly capacity: number;
-  /** Blocks remembered after they went, beside those held; room not used by blocks held is used for history too. */
+  /** Blocks remembered after they went: as many as are held, within these bounds. */
   readonly historyCapacity: number;
+  readonly leastHistory: number;
   /** For token ids, bytes. 0: blocks are kept by hash only, without content and place. */
   readonly tokenBytes: number;
   /** For extra keys, bytes. */
@@ -26,6 +27,8 @@ export interface GraphOptions {
 
 /** Slots of ended eras turned into history with every store: more than one, so that they go away while the table fills. */
 const BURIED_PER_STORE = 4;
+/** History forgotten at most with every store: more than a store can add. */
+const FORGOTTEN_PER_STORE = 8;
 /** Holdings of a node looked at for one to use again: content stored under ever new hashes must not cost more each time. */
 const MAX_SEARCHED = 64;
 /** Blocks given up at most for the tokens of one; freed room serves blocks of its size only. */
@@ -62,6 +65,8 @@ export class BlockGraph {
   reserve(size: number): boolean {
     const { holdings, nodes, extras } = this;
     holdings.bury(BURIED_PER_STORE);
+    const remembered = Math.min(this.#options.historyCapacity, Math.max(this.#options.leastHistory, holdings.live));
+    for (let tried = 0; tried < FORGOTTEN_PER_STORE && holdings.historySize > remembered; tried += 1) this.drop(holdings.oldestHistory);
     while (holdings.live >= this.#options.capacity && this.#giveUpOldest()) { /* one may have been of an ended era */ }
     while ((holdings.isFull || nodes.isFull) && this.#evict()) { /* until there is a slot and a node */ }
     while (extras.bytes > this.#options.extraBytes && this.#evict()) { /* keys go with the nodes that use them */ }

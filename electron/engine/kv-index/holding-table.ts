@@ -44,6 +44,7 @@ export interface Interval {
 interface AgeList {
   oldest: number;
   newest: number;
+  length: number;
 }
 
 export class HoldingTable extends HoldingColumns {
@@ -59,8 +60,8 @@ export class HoldingTable extends HoldingColumns {
   /** By residency: its era, and its stream's number. */
   readonly #currentEra: number[] = [];
   readonly #streamOf: number[] = [];
-  readonly #alive: AgeList = { oldest: 0, newest: 0 };
-  readonly #history: AgeList = { oldest: 0, newest: 0 };
+  readonly #alive: AgeList = { oldest: 0, newest: 0, length: 0 };
+  readonly #history: AgeList = { oldest: 0, newest: 0, length: 0 };
   #lastEra = 0;
   #free = 0;
   #used = 0;
@@ -82,6 +83,11 @@ export class HoldingTable extends HoldingColumns {
   /** Oldest live slot, by its last store, or 0; may belong to an era that is over. */
   get oldestLive(): number {
     return this.#alive.oldest;
+  }
+
+  /** Slots of blocks that went, or that only a child named. */
+  get historySize(): number {
+    return this.#history.length;
   }
 
   /** The slot whose block went first, or 0. */
@@ -351,6 +357,7 @@ export class HoldingTable extends HoldingColumns {
     if (list.newest === 0) list.oldest = slot;
     else this.words[list.newest * STRIDE + NEWER] = slot;
     list.newest = slot;
+    list.length += 1;
   }
 
   #remove(list: AgeList, slot: number): void {
@@ -360,6 +367,7 @@ export class HoldingTable extends HoldingColumns {
     else this.words[older * STRIDE + NEWER] = newer;
     if (newer === 0) list.newest = older;
     else this.words[newer * STRIDE + OLDER] = older;
+    list.length -= 1;
   }
 
   #mix(stream: number, high: number, low: number): number {

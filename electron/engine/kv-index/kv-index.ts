@@ -23,8 +23,10 @@ import { finish } from './subtree-counts.ts';
 export interface KvIndexOptions {
   /** Blocks held, over all streams, each residency by itself; beyond it the one stored longest ago is given up. Default 1,000,000. */
   readonly capacity?: number;
-  /** Blocks remembered after they went. Default 250,000. */
+  /** Blocks remembered after they went: as many as are held, but no more than this. Default 250,000. */
   readonly historyCapacity?: number;
+  /** Blocks remembered however few are held: minutes of a small cluster's traffic, for about 20 MB. Default 131,072. */
+  readonly leastHistory?: number;
   /** For token ids; beyond it old blocks go. Default: of 32 tokens a block, 128 MiB at least. 0: blocks are counted and found by hash only. */
   readonly tokenBytes?: number;
   /** For extra keys. Default 32 MiB. */
@@ -50,6 +52,7 @@ export class KvIndex implements BlockBooks {
     this.graph = new BlockGraph({
       capacity: this.capacity,
       historyCapacity: options.historyCapacity ?? 250_000,
+      leastHistory: options.leastHistory ?? 131_072,
       tokenBytes: options.tokenBytes ?? Math.max(128 * MIB, this.capacity * TOKEN_BYTES_PER_BLOCK),
       extraBytes: options.extraBytes ?? 32 * MIB,
     });

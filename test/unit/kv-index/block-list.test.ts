@@ -254,6 +254,33 @@ describe('bounds', () => {
     checkBooks(index);
   });
 
+  it('remembers no more gone blocks than are held, beyond a number that every cluster has room for', () => {
+    const [enough, churned] = [1000, 1500];
+    const index = newIndex(10_000, { historyCapacity: 5000, leastHistory: enough });
+    const p0 = index.open(identity('p0'));
+    const churn = (count: number, from: number): void => {
+      for (let hash = from; hash < from + count; hash += 1) {
+        p0.apply(stored([hash], { tokens: [hash, 0] }), at(hash));
+        p0.apply(removed([hash]), at(hash + 1));
+      }
+    };
+    churn(churned, 1);
+    expect(index.graph.holdings.historySize).toBeGreaterThanOrEqual(enough);
+    expect(index.graph.holdings.historySize).toBeLessThanOrEqual(enough + 1);
+    expect(index.graph.forgotten).toBe(churned - index.graph.holdings.historySize);
+    for (let hash = 0; hash < churned; hash += 1) p0.apply(stored([10_000 + hash], { tokens: [10_000 + hash, 0] }), at(200_000));
+    churn(2 * churned, 20_000);
+    expect(index.graph.holdings.historySize).toBeGreaterThanOrEqual(churned);
+    expect(index.graph.holdings.historySize).toBeLessThanOrEqual(churned + 1);
+    expect(index.graph.evicted).toBe(0);
+    // A restart turns all of what was held into history; storing on brings it down again.
+    p0.restart(300_000);
+    for (let hash = 0; hash < churned; hash += 1) p0.apply(stored([30_000 + hash], { tokens: [30_000 + hash, 0] }), at(300_000));
+    expect(index.size).toBe(churned);
+    expect(index.graph.holdings.historySize).toBeLessThanOrEqual(churned + 8);
+    checkBooks(index);
+  });
+
   it('lets old blocks go for the tokens and keys of new ones', () => {
     const SEGMENT = 65_536 * 4;
     const index = newIndex(100_000, { tokenBytes: SEGMENT, extraBytes: 20_000 });
