@@ -25,7 +25,7 @@ await build({
     emptyOutDir: true,
     minify: false,
     rollupOptions: {
-      input: ['bench', 'proxy-process', 'kv-publisher-process', 'relay-process', 'index-process'].map((name) => `test/bench/${name}.ts`),
+      input: ['bench', 'proxy-process', 'kv-publisher-process', 'relay-process', 'cluster-process', 'index-process'].map((name) => `test/bench/${name}.ts`),
       external: [...Object.keys(dependencies), '@playwright/test', /^node:/],
       output: { entryFileNames: '[name].js', format: 'es' },
     },

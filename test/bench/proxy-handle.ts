@@ -14,7 +14,6 @@ export interface ProxyProcessOptions {
   /** Default round-robin. */
   readonly policy?: PolicyName;
   readonly protocol?: Partial<ProtocolOptions>;
-  readonly demo?: { readonly prefill: number; readonly decode: number; readonly requestsPerSecond: number };
 }
 
 export type ProxyQuestion = 'usage' | 'memory' | 'stop';
@@ -24,6 +23,10 @@ export interface Usage {
   readonly atMs: number;
   readonly cpu: NodeJS.CpuUsage;
   readonly rssBytes: number;
+  /** Of JavaScript objects, what nobody refers to any more included. */
+  readonly heapUsedBytes: number;
+  /** What V8 has reserved for them. */
+  readonly heapBytes: number;
   /** How late the event loop ran since the question before, ms. */
   readonly loop: { readonly p50Ms: number; readonly p99Ms: number; readonly maxMs: number };
   readonly state: EngineState;

@@ -14,7 +14,6 @@ const engine = await createEngine({
   ...(options.protocol !== undefined && { protocol: options.protocol }),
   policy: options.policy ?? 'round-robin',
   instances: options.instances,
-  ...(options.demo !== undefined && { demo: options.demo }),
 });
 
 process.on('message', (question: ProxyQuestion) => {
@@ -37,11 +36,11 @@ const loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
 loop.enable();
 
 function answer(): void {
-  const { rss } = process.memoryUsage();
+  const { rss, heapUsed, heapTotal } = process.memoryUsage();
   const late = (nanos: number): number => Math.max(0, nanos / 1e6 - LOOP_RESOLUTION_MS);
   const delays = { p50Ms: late(loop.percentile(50)), p99Ms: late(loop.percentile(99)), maxMs: late(loop.max) };
   loop.reset();
-  const usage: Usage = { atMs: performance.now(), cpu: process.cpuUsage(), rssBytes: rss, loop: delays, state: engine.state() };
+  const usage: Usage = { atMs: performance.now(), cpu: process.cpuUsage(), rssBytes: rss, heapUsedBytes: heapUsed, heapBytes: heapTotal, loop: delays, state: engine.state() };
   process.send?.(usage);
 }
 const { host, port } = engine.proxyAddress;
