@@ -9,6 +9,7 @@ import type { RecordId } from '#shared/ids.ts';
 import type { RequestDetail, RequestRow } from '#shared/request.ts';
 import type { KeptMiss } from '../cache/kept-report.ts';
 import { CHUNK_WORDS, WordArena } from '../kv-events/word-arena.ts';
+import { runOf } from '../kv-events/word-run.ts';
 import type { Clock } from './clock.ts';
 import type { ExplainedRecord, KeptRecord, LegBrief, MissBrief } from './kept-record.ts';
 import { bodiesOf, joinDetail, plainDetailOf, rowOf, type KeptBodies, type PlainDetail } from './materialise.ts';
@@ -69,7 +70,7 @@ export class RecordVault {
     this.#words.set(packed.ends);
     packed.bytes.copy(new Uint8Array(this.#words.buffer), HEADER_BYTES);
     const run = this.#arena.open(words);
-    this.#arena.push(this.#words, words);
+    this.#arena.push(runOf(this.#words), words);
     const { id, n, isOwnProbe, receivedMs, captureBytes } = record;
     return { id, n, isOwnProbe, receivedMs, bytes: OBJECT_BYTES + 4 * words + captureBytes, texts: this.#texts, run, words, bodies: bodiesOf(record) };
   }
