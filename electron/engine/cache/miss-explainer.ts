@@ -285,7 +285,7 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
         request: record.id, prompt, atUnixMs: sentAtUnixMs + queueMs(leg), instance: leg.instance.id, rank: leg.rank,
         lora, salt, leg: record.legs.indexOf(leg),
       },
-      { index, roleOf: (id) => fleet.get(id)?.role, confidenceOf },
+      { index, roleOf: (id) => fleet.get(id)?.role, confidenceOf, blockSizeOf: (id) => fleet.get(id)?.gauges?.blockSize },
     ));
     if (why.state !== 'ready') return why;
     const held = await finishInSlices(heldSteps(record, index, { prompt, lora, salt, confidenceOf }));

@@ -29,6 +29,8 @@ export interface ReportContext {
   readonly index: KvIndex;
   readonly roleOf: (instance: InstanceId) => Role | undefined;
   readonly confidenceOf: (stream: StreamId) => Confidence;
+  /** Tokens per block as the engine itself says, for an instance that has published none yet. */
+  readonly blockSizeOf: (instance: InstanceId) => number | undefined;
 }
 
 /** Ranges and matches kept; a prompt whose blocks alternate more often is cut. */
@@ -46,13 +48,13 @@ export function* reportSteps(input: ReportInput, context: ReportContext): Genera
   if (chosen === undefined) return { state: 'unavailable', reason: 'the instance that computed the prompt has no KV event stream, so nothing is known of its cache', isPending: false };
   const { stream, isGuess } = chosen;
   const { identity } = stream;
-  const blockSize = blockSizeOf(stream);
+  const blockSize = blockSizeOf(stream) || (context.blockSizeOf(input.instance) ?? 0);
   const keys: PromptKeys = { lora: input.lora, salt: input.salt, media: input.prompt.mediaByBlock ?? mediaByBlock(media, blockSize) };
   const { atUnixMs } = input;
   // Of a prompt whose length is not known, at least one token follows: nothing is said about it.
   const isOpen = from === 'events' && length === undefined;
   yield undefined;
-  const explanation = yield* index.explainSteps(tokens, identity.id, { ...keys, atUnixMs, length: isOpen ? tokens.length + 1 : length });
+  const explanation = yield* index.explainSteps(tokens, identity.id, { ...keys, ...(blockSize > 0 && { blockSize }), atUnixMs, length: isOpen ? tokens.length + 1 : length });
   yield undefined;
   const all = missRanges(explanation, { holderOf: (id) => holderOf(id, context) });
   const ranges = isOpen ? all.filter(({ fromBlock }) => fromBlock * blockSize < tokens.length) : all;

@@ -116,7 +116,7 @@ function unknownText({ reason, lost }: Extract<BlockVerdict, { kind: 'unknown' }
   switch (reason) {
     case 'lost':
       if (lost?.cause === 'late_attach') return 'not known: what the engine stored before pdscope attached was not seen';
-      return `not known: batches ${lost?.from} to ${lost?.to} are missing`;
+      return `not known: ${missing(lost)}`;
     case 'unplaced': return 'not known: the instance holds blocks whose content was never told';
     case 'forgotten': return 'not known: the index had no room for it';
     case 'detached': return "not known: the instance's events are not watched";
@@ -126,7 +126,12 @@ function unknownText({ reason, lost }: Extract<BlockVerdict, { kind: 'unknown' }
 }
 
 function doubt(lost: LostRange | undefined, words: string): string {
-  return lost === undefined ? '' : `; batches ${lost.from} to ${lost.to} are missing, so ${words}`;
+  return lost === undefined ? '' : `; ${missing(lost)}, so ${words}`;
+}
+
+function missing(lost: LostRange | undefined): string {
+  if (lost === undefined) return 'batches are missing';
+  return lost.from === lost.to ? `batch ${lost.from} is missing` : `batches ${lost.from} to ${lost.to} are missing`;
 }
 
 function seconds(ms: number): string {

@@ -79,7 +79,7 @@ function Report({ report, again }: { readonly report: MissReport; readonly again
           {reportedCachedTokens === undefined ? 'the engine did not say what it found' : `${reportedCachedTokens === expected ? '' : '▲ '}the engine found ${formatInteger(reportedCachedTokens)}`}
         </span>
         <span className={classes.dim}>
-          {blockSize !== undefined && `blocks of ${formatInteger(blockSize)} tokens`}{tokensFrom !== undefined && `, ${TOKENS_FROM[tokensFrom]}`}{tokensNote !== undefined && `: ${tokensNote}`}
+          {[...(blockSize !== undefined && blockSize > 0 ? [`blocks of ${formatInteger(blockSize)} tokens`] : []), ...(tokensFrom === undefined ? [] : [TOKENS_FROM[tokensFrom]])].join(', ')}{tokensNote !== undefined && `: ${tokensNote}`}
         </span>
         {again}
       </div>
