@@ -19,7 +19,8 @@ export interface FilterBarProps<Row> {
   /** Names the saved filters, e.g. `requests`. */
   readonly id: string;
   readonly fields: readonly FilterField<Row>[];
-  readonly rows: readonly Row[];
+  /** Rows whose values are suggested. */
+  readonly getRows: () => readonly Row[];
   readonly filter: string;
   readonly onFilter: (text: string) => void;
   readonly highlight: string;
@@ -34,8 +35,9 @@ export interface FilterBarProps<Row> {
   readonly ref?: Ref<FilterBarHandle>;
 }
 
+/** `fields`, `getRows` and the callbacks keep their identity between renders. */
 export function FilterBar<Row>(props: FilterBarProps<Row>): ReactElement {
-  const { id, fields, rows, filter, onFilter, highlight, onHighlight, builtIn, placeholder, everything, onDone, aside, ref } = props;
+  const { id, fields, getRows, filter, onFilter, highlight, onHighlight, builtIn, placeholder, everything, onDone, aside, ref } = props;
   const readingId = useId();
   const search = useFilterDraft(filter, fields, onFilter);
   const marker = useFilterDraft(highlight, fields, onHighlight);
@@ -58,7 +60,7 @@ export function FilterBar<Row>(props: FilterBarProps<Row>): ReactElement {
           ref={searchInput}
           draft={search}
           fields={fields}
-          rows={rows}
+          getRows={getRows}
           label="Filter"
           placeholder={placeholder}
           className={classes.search}
@@ -70,7 +72,7 @@ export function FilterBar<Row>(props: FilterBarProps<Row>): ReactElement {
           ref={markerInput}
           draft={marker}
           fields={fields}
-          rows={rows}
+          getRows={getRows}
           label="Highlight"
           placeholder="highlight"
           className={classes.marker}

@@ -1,6 +1,6 @@
 /** One filter text field with suggestions. The reading and the error are shown by `FilterReading`, which it names. */
 import { Combobox, InputBase, useCombobox } from '@mantine/core';
-import { useImperativeHandle, useRef, useState, type KeyboardEvent, type ReactElement, type Ref } from 'react';
+import { memo, useImperativeHandle, useRef, useState, type KeyboardEvent, type ReactElement, type Ref } from 'react';
 import type { FilterField } from '#shared/filter/field.ts';
 import { collectSeenValues } from './seen-values.ts';
 import { applySuggestion, suggest, type Suggestions } from './suggest.ts';
@@ -15,8 +15,8 @@ export interface FilterInputHandle {
 export interface FilterInputProps<Row> {
   readonly draft: FilterDraft<Row>;
   readonly fields: readonly FilterField<Row>[];
-  /** Rows whose values are suggested. */
-  readonly rows: readonly Row[];
+  /** Rows whose values are suggested; asked for while somebody types, so that rows streaming in render nothing here. */
+  readonly getRows: () => readonly Row[];
   readonly label: string;
   readonly placeholder: string;
   readonly className?: string | undefined;
@@ -29,8 +29,8 @@ export interface FilterInputProps<Row> {
 
 const NOTHING: Suggestions = { from: 0, to: 0, items: [] };
 
-export function FilterInput<Row>(props: FilterInputProps<Row>): ReactElement {
-  const { draft, fields, rows, label, placeholder, className, describedBy, onDone, ref } = props;
+function FilterInputInner<Row>(props: FilterInputProps<Row>): ReactElement {
+  const { draft, fields, getRows, label, placeholder, className, describedBy, onDone, ref } = props;
   const input = useRef<HTMLInputElement>(null);
   const [suggestions, setSuggestions] = useState(NOTHING);
   const combobox = useCombobox({ onDropdownClose: () => combobox.resetSelectedOption() });
@@ -47,7 +47,7 @@ export function FilterInput<Row>(props: FilterInputProps<Row>): ReactElement {
   }), []);
 
   const refresh = (text: string, caret: number): void => {
-    const next = suggest(text, caret, fields, (key) => collectSeenValues(rows, fields, key));
+    const next = suggest(text, caret, fields, (key) => collectSeenValues(getRows(), fields, key));
     setSuggestions(next);
     combobox.resetSelectedOption();
     if (next.items.length > 0) combobox.openDropdown();
@@ -118,3 +118,6 @@ export function FilterInput<Row>(props: FilterInputProps<Row>): ReactElement {
     </Combobox>
   );
 }
+
+/** Renders only when its own props change: beside a list that streams in, that is hardly ever. */
+export const FilterInput = memo(FilterInputInner) as typeof FilterInputInner;

@@ -1,6 +1,6 @@
 import { Button, Menu } from '@mantine/core';
 import { useLocalStorage } from '@mantine/hooks';
-import type { ReactElement } from 'react';
+import { memo, type ReactElement } from 'react';
 import classes from './filter.module.css';
 
 export interface SavedFiltersProps {
@@ -16,7 +16,7 @@ export interface SavedFiltersProps {
 }
 
 /** Filters kept in this browser, and the ones that come with the view. */
-export function SavedFilters({ id, current, builtIn, read, onPick }: SavedFiltersProps): ReactElement {
+export const SavedFilters = memo(function SavedFilters({ id, current, builtIn, read, onPick }: SavedFiltersProps): ReactElement {
   const [stored, setStored] = useLocalStorage<readonly string[]>({ key: `pdscope.filters.${id}`, defaultValue: [], getInitialValueInEffect: false });
   const saved = Array.isArray(stored) ? stored.filter((entry) => typeof entry === 'string') : [];
   const isSaved = saved.includes(current);
@@ -47,4 +47,4 @@ export function SavedFilters({ id, current, builtIn, read, onPick }: SavedFilter
       </Menu.Dropdown>
     </Menu>
   );
-}
+});

@@ -17,7 +17,10 @@ export interface FilterDraft<Row> {
   readonly commit: () => void;
 }
 
-/** @param value The filter in force; a change from outside (a link, Back) replaces the draft. */
+/**
+ * @param value The filter in force; a change from outside (a link, Back) replaces the draft.
+ * @param onChange Keeps its identity between renders, else a list that streams in would put off committing for ever.
+ */
 export function useFilterDraft<Row>(value: string, fields: readonly FilterField<Row>[], onChange: (text: string) => void): FilterDraft<Row> {
   const [text, setText] = useState(value);
   const committed = useRef(value);
@@ -46,5 +49,5 @@ export function useFilterDraft<Row>(value: string, fields: readonly FilterField<
   }, [text, commitText]);
 
   const commit = useCallback(() => commitText(text), [commitText, text]);
-  return { text, compiled, setText, commit };
+  return useMemo(() => ({ text, compiled, setText, commit }), [text, compiled, commit]);
 }

@@ -44,6 +44,11 @@ export interface RowsView<Row> {
   readonly paused: { readonly arrived: number; readonly held: number; readonly capacity: number } | undefined;
 }
 
+/** Rows that fill a screen: when so many come at once, every line is another one, and nobody reads them ten times a second. */
+const SCREENFUL = 60;
+/** Between two drawings then. */
+const FLOOD_PAUSE_MS = 200;
+
 export class RowStore<C extends RowChannel> {
   readonly #transport: Transport;
   readonly #channel: C;
@@ -63,6 +68,7 @@ export class RowStore<C extends RowChannel> {
   #error: PdscopeError | undefined;
   #pause: { arrived: number; readonly frozen: RowsView<RowOf<C>> } | undefined;
   #view: RowsView<RowOf<C>>;
+  #shownAtMs = 0;
 
   constructor(transport: Transport, channel: C, limit: number) {
     this.#transport = transport;
@@ -140,6 +146,7 @@ export class RowStore<C extends RowChannel> {
     // Rows that were shown and ceased to match, e.g. under `state:running`. Only the requests channel has such.
     if ('unmatched' in data && data.unmatched !== undefined) this.#buffer.remove(data.unmatched);
     if (this.#pause !== undefined) this.#pause.arrived += added;
+    this.#scheduler.notBefore(added >= SCREENFUL ? this.#shownAtMs + FLOOD_PAUSE_MS : 0);
     this.#counters = data.counters;
     this.#omitted += data.omitted;
     this.#scheduler.request();
@@ -160,6 +167,7 @@ export class RowStore<C extends RowChannel> {
   }
 
   #publish(): void {
+    this.#shownAtMs = performance.now();
     this.#view = this.#pause === undefined ? this.#liveView() : this.#pausedView(this.#pause);
     for (const listener of this.#listeners) listener();
   }

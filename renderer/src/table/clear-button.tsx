@@ -1,5 +1,5 @@
 import { Button, Popover } from '@mantine/core';
-import { useState, type ReactElement } from 'react';
+import { memo, useState, type ReactElement } from 'react';
 import type { OperationName } from '#shared/operations.ts';
 import { OPERATION_INFO } from '#shared/operations.ts';
 import { useOperation } from '../transport/use-operation.ts';
@@ -11,7 +11,7 @@ export interface ClearButtonProps {
 }
 
 /** Forgets the engine's history of a list; asks once. */
-export function ClearButton({ operation }: ClearButtonProps): ReactElement {
+export const ClearButton = memo(function ClearButton({ operation }: ClearButtonProps): ReactElement {
   const clear = useOperation(operation);
   const [isAsking, setAsking] = useState(false);
   const { title, summary } = OPERATION_INFO[operation];
@@ -34,4 +34,4 @@ export function ClearButton({ operation }: ClearButtonProps): ReactElement {
       </Popover.Dropdown>
     </Popover>
   );
-}
+});

@@ -78,7 +78,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactElement {
     count,
     getScrollElement: () => scrollerRef.current,
     estimateSize: () => ROW_HEIGHT_PX,
-    overscan: 12,
+    overscan: 6,
     scrollMargin: stickyPx,
     scrollPaddingStart: stickyPx,
     useFlushSync: false,

@@ -3,13 +3,13 @@
  * selection below it; and the keys of all that. Filter, highlight and selection live in the URL; pausing belongs to the
  * view, because it decides which rows there are.
  */
-import { useImperativeHandle, useRef, type ReactElement, type ReactNode, type Ref } from 'react';
+import { useCallback, useEffect, useImperativeHandle, useRef, type ReactElement, type ReactNode, type Ref } from 'react';
 import { FilterBar, type FilterBarHandle, type FilterBarProps } from '../filter/filter-bar.tsx';
 import { useHighlight } from '../filter/use-highlight.ts';
 import { SplitView } from '../shell/split-view.tsx';
 import { ViewHeader } from '../shell/view-header.tsx';
 import type { RowsView } from '../stores/row-store.ts';
-import { useUrlState } from '../url/use-url-state.ts';
+import { setUrlState, useUrlState } from '../url/use-url-state.ts';
 import { ClearButton, type ClearButtonProps } from './clear-button.tsx';
 import { CountersLine } from './counters-line.tsx';
 import { DataTable, type DataTableHandle, type DataTableProps } from './data-table.tsx';
@@ -46,18 +46,26 @@ export interface LiveListProps<Row> extends Pick<DataTableProps<Row>, FromTable>
   readonly ref?: Ref<DataTableHandle>;
 }
 
-/** Columns, `getId`, `getOrder` and `fields` must keep their identity between renders. */
+const onFilter = (filter: string): void => setUrlState({ filter });
+const onHighlight = (highlight: string): void => setUrlState({ highlight });
+
+/** Columns, `getId`, `getOrder`, `fields` and the callbacks must keep their identity between renders. */
 export function LiveList<Row>(props: LiveListProps<Row>): ReactElement {
   const { id, title, noun, view, isPaused, onPause, onSelect, clear, actions, above, nothing, detail, focusDetail, listPercent, ref } = props;
   const { label, columns, getId, getOrder, note, pinned, fields, builtIn, placeholder, everything } = props;
-  const [url, setUrl] = useUrlState();
+  const [url] = useUrlState();
   const table = useRef<DataTableHandle>(null);
   const filterBar = useRef<FilterBarHandle>(null);
   const isHighlighted = useHighlight(url.highlight, fields);
   const { rows } = view;
-  const focusList = (): void => table.current?.focus();
-  const onFilter = (filter: string): void => setUrl({ filter });
-  const togglePause = (): void => onPause(!isPaused);
+  const latestRows = useRef(rows);
+  useEffect(() => {
+    latestRows.current = rows;
+  }, [rows]);
+  // Header and filter keep their props while rows stream in, and so need not render with them.
+  const getRows = useCallback(() => latestRows.current, []);
+  const focusList = useCallback(() => table.current?.focus(), []);
+  const togglePause = useCallback(() => onPause(!isPaused), [onPause, isPaused]);
   useImperativeHandle(ref, () => ({ focus: () => table.current?.focus(), move: (how) => table.current?.move(how), resume: () => table.current?.resume() }), []);
   useTableCommands(title, {
     move: (how) => {
@@ -86,11 +94,11 @@ export function LiveList<Row>(props: LiveListProps<Row>): ReactElement {
           ref={filterBar}
           id={id}
           fields={fields}
-          rows={rows}
+          getRows={getRows}
           filter={url.filter}
           onFilter={onFilter}
           highlight={url.highlight}
-          onHighlight={(highlight) => setUrl({ highlight })}
+          onHighlight={onHighlight}
           builtIn={builtIn}
           placeholder={placeholder}
           everything={everything}

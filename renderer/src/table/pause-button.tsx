@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core';
-import type { ReactElement } from 'react';
+import { memo, type ReactElement } from 'react';
 import type { RowsView } from '../stores/row-store.ts';
 import { formatInteger } from '../ui/format.ts';
 
@@ -10,7 +10,7 @@ export interface PauseButtonProps {
 }
 
 /** Freezes the list while recording goes on, and says how full the buffer behind it is. */
-export function PauseButton({ isPaused, paused, onToggle }: PauseButtonProps): ReactElement {
+export const PauseButton = memo(function PauseButton({ isPaused, paused, onToggle }: PauseButtonProps): ReactElement {
   return (
     <Button
       onClick={onToggle}
@@ -24,4 +24,4 @@ export function PauseButton({ isPaused, paused, onToggle }: PauseButtonProps): R
       {paused === undefined ? 'pause' : `resume · ${formatInteger(paused.arrived)} arrived · buffer ${Math.round((100 * paused.held) / paused.capacity)} %`}
     </Button>
   );
-}
+});

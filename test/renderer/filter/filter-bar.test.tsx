@@ -19,7 +19,7 @@ async function show(): Promise<{ readonly page: Mounted; readonly control: Contr
     Object.assign(control, { filter, setFilter });
     return (
       <FilterBar
-        id="test" fields={REQUEST_FILTER_FIELDS} rows={[]} filter={filter} highlight={highlight} onHighlight={setHighlight} builtIn={['status:5xx']}
+        id="test" fields={REQUEST_FILTER_FIELDS} getRows={() => []} filter={filter} highlight={highlight} onHighlight={setHighlight} builtIn={['status:5xx']}
         placeholder="" everything="all requests" onDone={() => undefined}
         onFilter={(text) => {
           control.filters.push(text);

@@ -40,7 +40,7 @@ describe('KvEventsView', () => {
   withLayout(1100, 420);
   afterEach(() => {
     document.body.replaceChildren();
-    setUrlState({ view: 'kv-events', filter: '', highlight: '', selection: '', tab: '' });
+    setUrlState({ view: 'kv-events', filter: '', highlight: '', selection: '', tab: '', scope: '', metric: '', pick: '' });
   });
 
   it('lists events with sign and word, and gaps across the row', async () => {
@@ -105,6 +105,24 @@ describe('KvEventsView', () => {
     expect(decodeURIComponent(globalThis.location.hash)).toContain(`q=hash:${hashOf(180)}`);
   });
 
+  it('puts a filter into force when the typing stops, also while events stream in', async () => {
+    const { page, transport } = await show(events(1, 9));
+    await using _ = page;
+    const input = page.root.querySelector<HTMLInputElement>('input[aria-label="Filter"]');
+    await act(async () => {
+      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(input, 'type:stored');
+      input?.dispatchEvent(new Event('input', { bubbles: true }));
+    });
+    // Each time `until` looks, another event has come: sooner than a typing pause is long.
+    let n = 9;
+    await page.until(() => {
+      n += 1;
+      transport.snapshot('kv', { rows: events(1, n), counters, omitted: 0 });
+      return globalThis.location.hash.includes('q=type');
+    });
+    expect(transport.subscription('kv').options.filter).toBe('type:stored');
+  });
+
   it('asks who holds a block', async () => {
     const { page, transport } = await show(events(1, 9));
     await using _ = page;
@@ -113,7 +131,7 @@ describe('KvEventsView', () => {
     await page.until(() => page.text().includes('Who holds it'));
     await page.click('button', 'Who holds it');
     await page.until(() => transport.calls.length > 1 && JSON.stringify(transport.calls.at(-1)).includes('"hash"'));
-    expect(transport.calls.at(-1)).toEqual({ name: 'kv.blocks', input: { limit: 200, hash: hashOf(180) } });
+    expect(transport.calls.at(-1)).toEqual({ name: 'kv.blocks', input: { limit: 60, hash: hashOf(180) } });
   });
 
   it('shows the message of an event as it came, every digit of its hashes included', async () => {

@@ -23,7 +23,7 @@ import { formatCount, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import records from '../../ui/record-table.module.css';
 import { readUrlList, toggleInUrlList } from '../../url/url-list.ts';
-import { useUrlState } from '../../url/use-url-state.ts';
+import { setUrlState, useUrlState } from '../../url/use-url-state.ts';
 import { FindingDetail } from './finding-detail.tsx';
 import { findingLines } from './finding-lines.ts';
 import { FindingList } from './finding-list.tsx';
@@ -37,11 +37,15 @@ const READY_MADE = ['severity:error', 'severity:error,warning', 'effect:kills,ha
 const PAGE_ROWS = 16;
 const NONE: readonly Finding[] = [];
 
+const onFilter = (filter: string): void => setUrlState({ filter });
+const onHighlight = (highlight: string): void => setUrlState({ highlight });
+
 export function FindingsView(): ReactElement {
   const [url, setUrl] = useUrlState();
   const which = whichOf(url.tab);
   const state = useFindings(true);
   const all = state.page?.findings ?? NONE;
+  const getAll = useCallback(() => all, [all]);
   const listed = useMemo(() => all.filter((finding) => which === 'all' || finding.isDismissed === (which === 'dismissed')), [all, which]);
   const groups = useMemo(() => {
     const compiled = compileFilter(url.filter, FINDING_FILTER_FIELDS);
@@ -101,11 +105,11 @@ export function FindingsView(): ReactElement {
           ref={filterBar}
           id="findings"
           fields={FINDING_FILTER_FIELDS}
-          rows={all}
+          getRows={getAll}
           filter={url.filter}
-          onFilter={(filter) => setUrl({ filter })}
+          onFilter={onFilter}
           highlight={url.highlight}
-          onHighlight={(highlight) => setUrl({ highlight })}
+          onHighlight={onHighlight}
           builtIn={READY_MADE}
           placeholder="severity:error instance:P0 …   ( / )"
           everything={`${WHICH_WORDS[which]}, worst first`}

@@ -31,6 +31,9 @@ export function KvEventsView(): ReactElement {
   const columns = useKvColumns();
   const selected = useRememberedRow(view.rows, url.selection);
   const select = useCallback((selection: string) => setUrl(url.tab === 'resident' ? (selection === '' ? { selection } : { selection, tab: '', scope: '', metric: '', pick: '' }) : { selection, pick: '' }), [setUrl, url.tab]);
+  // Kept as they are while rows stream in: neither depends on the list.
+  const strip = useMemo(() => <StreamStrip onPick={(stream) => setUrl({ filter: `stream:${stream}` })} />, [setUrl]);
+  const pane = useMemo(() => <EventPane ref={detail} selection={url.selection} tab={url.tab} selected={selected} />, [url.selection, url.tab, selected]);
   return (
     <LiveList
       id="kv-events"
@@ -50,9 +53,9 @@ export function KvEventsView(): ReactElement {
       placeholder="type:stored instance:P0 hash:9f3a …   ( / )"
       everything="all events, newest first"
       clear="kv.clear"
-      above={<StreamStrip onPick={(stream) => setUrl({ filter: `stream:${stream}` })} />}
+      above={strip}
       nothing={<NoEvents />}
-      detail={<EventPane ref={detail} selection={url.selection} tab={url.tab} selected={selected} />}
+      detail={pane}
       focusDetail={() => detail.current?.focus()}
       listPercent={66}
     />
@@ -83,5 +86,6 @@ function useRememberedRow(rows: readonly KvRow[], selection: string): { readonly
   const found = selection !== '' && Number.isSafeInteger(order) ? findByOrder(rows, order, getOrder) : undefined;
   if (found !== undefined && found.n !== remembered?.n) setRemembered(found);
   const row = found ?? (remembered?.n === order ? remembered : undefined);
-  return row === undefined ? undefined : { row, isGone: found === undefined };
+  const isGone = found === undefined;
+  return useMemo(() => (row === undefined ? undefined : { row, isGone }), [row, isGone]);
 }

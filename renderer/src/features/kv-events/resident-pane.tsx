@@ -1,5 +1,5 @@
 import { NativeSelect, TextInput } from '@mantine/core';
-import { useMemo, type ReactElement } from 'react';
+import { memo, useMemo, type ReactElement } from 'react';
 import type { KvBlockView } from '#shared/kv.ts';
 import type { ResidentPage } from '#shared/operations.ts';
 import { CopyText } from '../../ui/copy-text.tsx';
@@ -82,7 +82,7 @@ function CountTable({ page }: { readonly page: ResidentPage }): ReactElement {
   );
 }
 
-function BlockTable({ blocks }: { readonly blocks: readonly KvBlockView[] }): ReactElement {
+const BlockTable = memo(function BlockTable({ blocks }: { readonly blocks: readonly KvBlockView[] }): ReactElement {
   if (blocks.length === 0) return <p className={classes.dim}>No block matches.</p>;
   return (
     <table className={classes.streams}>
@@ -95,8 +95,9 @@ function BlockTable({ blocks }: { readonly blocks: readonly KvBlockView[] }): Re
         </tr>
       </thead>
       <tbody>
-        {blocks.map((block) => (
-          <tr key={`${block.stream}${block.medium}${block.groupIdx ?? ''}${block.hash}`}>
+        {/* By place: in a flood all blocks are others at each answer, and elements filled anew cost less than new ones. */}
+        {blocks.map((block, index) => (
+          <tr key={index}>
             <th scope="row" className={classes.mono}><CopyText text={block.hash} label="block hash" /></th>
             <td className={classes.mono} title={block.parent}>{block.parent === undefined ? '—' : shortHash(block.parent)}</td>
             <td>{block.instanceName}</td>
@@ -110,4 +111,4 @@ function BlockTable({ blocks }: { readonly blocks: readonly KvBlockView[] }): Re
       </tbody>
     </table>
   );
-}
+});

@@ -7,8 +7,8 @@ import { useOperation, type Operation } from '../../transport/use-operation.ts';
 
 const REFRESH_MS = 2000;
 const TYPING_MS = 250;
-/** Blocks listed at most; the counts are of all. */
-const MOST_LISTED = 200;
+/** Blocks listed at most; the counts are of all. Each is drawn, and in a flood each is another one every time. */
+const MOST_LISTED = 60;
 
 export interface ResidentQuery {
   /** Stream id; '' = all. */
