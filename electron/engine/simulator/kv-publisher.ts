@@ -4,7 +4,7 @@
  * as it does for vLLM. Numbers start at 0 with each publisher.
  */
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
-import { Publisher, Router } from 'zeromq';
+import { Router, XPublisher } from 'zeromq';
 import { PdscopeError } from '#shared/errors.ts';
 import { encodeKvBatch, type KvEvent, type KvWireFormat } from './kv-event.ts';
 
@@ -13,6 +13,8 @@ const HIGH_WATER_MARK = 100_000;
 const DEFAULT_BUFFER_STEPS = 10_000;
 const END_SEQ = Buffer.alloc(8, 0xff);
 const EMPTY = Buffer.alloc(0);
+/** First byte of what a subscriber sends to subscribe; 0 takes it back (ZMTP 3). */
+const SUBSCRIBE = 1;
 const BIND_ATTEMPTS = 50;
 const REPLAYED_PER_TURN = 64;
 
@@ -40,6 +42,8 @@ export interface PublishCounters {
   skipped: number;
   replayRequests: number;
   replayedBatches: number;
+  /** Subscriptions that arrived. What was published before went past that subscriber. */
+  subscriptions: number;
 }
 
 export interface KvPublisher {
@@ -73,7 +77,7 @@ function readSeq(frame: Buffer): bigint {
 }
 
 /** A port that was just released may still be held by libzmq's reaper thread, so binding is tried for a while. */
-async function bindWithRetry(socket: Publisher | Router, endpoint: string, attempts: number): Promise<string> {
+async function bindWithRetry(socket: XPublisher | Router, endpoint: string, attempts: number): Promise<string> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await socket.bind(endpoint);
@@ -88,11 +92,12 @@ async function bindWithRetry(socket: Publisher | Router, endpoint: string, attem
 }
 
 class ZmqKvPublisher implements KvPublisher {
-  readonly counters: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0 };
+  readonly counters: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0, subscriptions: 0 };
   endpoint = '';
   replayEndpoint: string | undefined;
   pendingGap = 0;
-  readonly #pub: Publisher;
+  /** As PUB, which vLLM has, to whoever subscribes; only this one tells that somebody did. */
+  readonly #pub: XPublisher;
   readonly #router: Router | undefined;
   readonly #options: KvPublisherOptions;
   readonly #topic: Buffer;
@@ -109,7 +114,8 @@ class ZmqKvPublisher implements KvPublisher {
     this.#topic = Buffer.from(options.topic, 'utf8');
     this.#bufferSteps = options.bufferSteps ?? DEFAULT_BUFFER_STEPS;
     const common = { linger: 0, ipv6: options.endpoint.includes('[') };
-    this.#pub = new Publisher({ ...common, sendHighWaterMark: HIGH_WATER_MARK });
+    this.#pub = new XPublisher({ ...common, sendHighWaterMark: HIGH_WATER_MARK });
+    this.#pub.verbosity = 'allSubs';
     // An unlimited mark: a replay may be longer than libzmq's default of 1,000 messages.
     if (options.replayEndpoint !== undefined) this.#router = new Router({ ...common, sendHighWaterMark: 0 });
   }
@@ -118,6 +124,7 @@ class ZmqKvPublisher implements KvPublisher {
     const attempts = this.#options.bindAttempts ?? BIND_ATTEMPTS;
     try {
       this.endpoint = await bindWithRetry(this.#pub, this.#options.endpoint, attempts);
+      void this.#countSubscriptions();
       if (this.#router !== undefined && this.#options.replayEndpoint !== undefined) {
         this.replayEndpoint = await bindWithRetry(this.#router, this.#options.replayEndpoint, attempts);
         void this.#serveReplay(this.#router);
@@ -181,6 +188,14 @@ class ZmqKvPublisher implements KvPublisher {
     if (this.#sentStart > this.#bufferSteps) {
       this.#sent.splice(0, this.#sentStart);
       this.#sentStart = 0;
+    }
+  }
+
+  async #countSubscriptions(): Promise<void> {
+    try {
+      for await (const [message] of this.#pub) if (message?.[0] === SUBSCRIBE) this.counters.subscriptions += 1;
+    } catch (error) {
+      if (!this.#isClosed) throw error;
     }
   }
 

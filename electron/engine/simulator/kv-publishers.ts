@@ -108,7 +108,7 @@ export async function openKvPublishers(options: KvPublishersOptions): Promise<Kv
     },
     pendingGap: () => publishers.reduce((sum, publisher) => sum + publisher.pendingGap, 0),
     counters() {
-      const sum: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0 };
+      const sum: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0, subscriptions: 0 };
       for (const { counters } of publishers) {
         for (const key of Object.keys(sum) as (keyof PublishCounters)[]) sum[key] += counters[key];
       }

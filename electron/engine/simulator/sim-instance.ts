@@ -80,7 +80,7 @@ export interface SimInstance {
   close(): Promise<void>;
 }
 
-const NOTHING_PUBLISHED: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0 };
+const NOTHING_PUBLISHED: PublishCounters = { batches: 0, events: 0, bytes: 0, skipped: 0, replayRequests: 0, replayedBatches: 0, subscriptions: 0 };
 
 interface Parts {
   readonly options: ResolvedSimOptions;

@@ -13,7 +13,7 @@ export interface CacheCluster extends AsyncDisposable {
   readonly engine: Engine;
   sim(name: string): SimInstance;
   id(name: string): InstanceId;
-  /** Sends a request and waits for its record. */
+  /** Sends a request, and waits for its record and for the events that were published meanwhile. */
   send(path: string, body: object): Promise<RequestRow>;
   chat(body: object): Promise<RequestRow>;
   /** What is found out about a request. */
@@ -31,6 +31,13 @@ export async function startCacheCluster(sims: SimsByName, options: Partial<Engin
     const { instances: views, streams } = engine.state();
     return views.every(({ state }) => state === 'up') && streams.every(({ state }) => state === 'silent' || state === 'live');
   });
+  // A stream that is connected may not be subscribed yet: what is published until then goes past it.
+  await waitFor('all streams are subscribed', () => [...running.values()].every((sim) => sim.publish.subscriptions >= (sim.kvEvents?.ranks ?? 0)));
+  const hasAllEvents = (): boolean =>
+    Array.from(running).every(([name, sim]) => {
+      const streams = engine.state().streams.filter(({ instanceName }) => instanceName === name);
+      return streams.length === 0 || streams.reduce((sum, { lastSeq = -1 }) => sum + lastSeq + 1, 0) >= sim.publish.batches;
+    });
   const sim = (name: string): SimInstance => {
     const found = running.get(name);
     if (found === undefined) throw new Error(`no simulated instance ${name}`);
@@ -47,7 +54,9 @@ export async function startCacheCluster(sims: SimsByName, options: Partial<Engin
     });
     const text = await response.text();
     if (response.status !== 200) throw new Error(`${path} answered ${response.status}: ${text}`);
-    return waitFor(`request ${requestId} is recorded`, () => Array.from(engine.requests.rows()).find((row) => row.requestId === requestId && row.state !== 'running'));
+    const row = await waitFor(`request ${requestId} is recorded`, () => Array.from(engine.requests.rows()).find((one) => one.requestId === requestId && one.state !== 'running'));
+    await waitFor(`the events of ${requestId} are in`, hasAllEvents);
+    return row;
   };
   return {
     engine,

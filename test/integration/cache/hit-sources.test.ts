@@ -36,7 +36,7 @@ test('cached_tokens that are not true disagree with the counters, until true ans
     sent += 1;
     await cluster.chat(ask(`t${sent}x`));
     return sent > 3 && (await hitsOf(cluster)).disagreements.length === 0;
-  }, 30_000);
+  });
 });
 
 test('an engine without a counter has no such source, rather than one of 0', async () => {

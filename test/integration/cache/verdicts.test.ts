@@ -109,7 +109,10 @@ test('reset: the prefix cache was cleared, or the engine restarted', async () =>
   expect(kinds(cleared)).toEqual(['reset', 'partial-block']);
   expect(cleared.ranges[0]?.message).toContain('the prefix cache was cleared');
   await cluster.sim('P0').restart();
-  await waitFor('P0 is up again', () => cluster.engine.state().instances.find(({ name }) => name === 'P0')?.state === 'up');
+  await waitFor('P0 is up again, and its stream knows', () => {
+    const { instances, streams } = cluster.engine.state();
+    return instances.find(({ name }) => name === 'P0')?.state === 'up' && streams.find(({ instanceName }) => instanceName === 'P0')?.epochs === 2;
+  });
   const restarted = await cluster.why(await cluster.chat(ask(words(61, 'a'))));
   expect(kinds(restarted)).toEqual(['reset', 'partial-block']);
   expect(restarted.ranges[0]?.message).toContain('the engine restarted');

@@ -1,6 +1,7 @@
 /** A small HTTP server that answers as an engine does, or misbehaves as told. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
 export interface FakeEngine extends AsyncDisposable {
   readonly address: string;
@@ -71,7 +72,7 @@ function json(response: ServerResponse, body: unknown): void {
 }
 
 /** Polls until `check` holds. Fails with what it last saw after `deadlineMs`. */
-export async function until<T>(read: () => T, check: (value: T) => boolean, deadlineMs = 10_000): Promise<T> {
+export async function until<T>(read: () => T, check: (value: T) => boolean, deadlineMs = WAIT_LIMIT_MS): Promise<T> {
   const end = performance.now() + deadlineMs;
   for (;;) {
     const value = read();

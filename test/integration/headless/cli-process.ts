@@ -60,7 +60,7 @@ export async function buildCli(): Promise<Cli> {
           const found = pattern.exec(out) ?? pattern.exec(err);
           if (found === null && child.exitCode !== null) throw new Error(`${args.join(' ')} ended with ${child.exitCode}: ${out}${err}`);
           return found ?? undefined;
-        }, 25_000),
+        }),
     };
   };
 

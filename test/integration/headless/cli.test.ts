@@ -12,7 +12,7 @@ describe('command line', () => {
   let cli: Cli;
   beforeAll(async () => {
     cli = await buildCli();
-  }, 60_000);
+  });
   afterAll(() => cli.close());
 
   it('serves the demo, is driven by call and link, and stops cleanly on SIGINT', async () => {

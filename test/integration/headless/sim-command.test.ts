@@ -8,7 +8,7 @@ describe('pdscope sim', () => {
   let cli: Cli;
   beforeAll(async () => {
     cli = await buildCli();
-  }, 60_000);
+  });
   afterAll(() => cli.close());
 
   it('runs a Mooncake producer and prints its bootstrap server, which knows its workers', async () => {

@@ -57,8 +57,6 @@ export class HostileRouter implements AsyncDisposable {
       this.questions.push(from);
       const answered = await this.#answer(client, from);
       if (answered !== 'reset') continue;
-      // What was sent is still on its way.
-      await delay(50);
       socket.close();
       this.#socket = new Router({ linger: 0, sendHighWaterMark: 0 });
       await this.#bind();

@@ -3,7 +3,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Publisher, Router } from 'zeromq';
+import { Router } from 'zeromq';
 import { InstanceIdSchema } from '#shared/ids.ts';
 import { OPERATION_INPUTS, type ResidentPage } from '#shared/operations.ts';
 import type { KvStreamView } from '#shared/kv.ts';
@@ -318,6 +318,7 @@ describe('sockets', () => {
     expect(() => blocks(events, { stream: 'p0/0' })).toThrow(/No KV event stream p0\/0/);
     events.attach({ id: InstanceIdSchema.parse('p1'), name: 'P1' }, endpoint);
     await until(() => view(events).state === 'silent', 'connection');
+    await publisher.subscribed(2);
     await publisher.batch(1, [stored(2)]);
     await until(() => view(events).batches === 1, 'batch');
     expect(view(events)).toMatchObject({ id: 'p1/0', sawStart: false, epochs: 1 });
@@ -327,17 +328,16 @@ describe('sockets', () => {
 describe('bad input', () => {
   it('costs a bad message that message, and shows it', async () => {
     const port = await freePort();
-    const socket = new Publisher({ linger: 0 });
-    await socket.bind(`tcp://127.0.0.1:${port}`);
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
     const events = kvEvents();
     events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
     await until(() => view(events).state === 'silent', 'connection');
-    await socket.send(['only one frame']);
-    await socket.send(['', Buffer.from('0000000000000000', 'hex'), Buffer.from('93', 'hex')]);
-    await socket.send(['', Buffer.from('0000000000000001', 'hex'), Buffer.from('9301919143aa', 'hex')]);
-    await socket.send(['', Buffer.from('0000000000000002', 'hex'), Buffer.from('920190', 'hex')]);
+    const send = (...parts: readonly string[]): Promise<void> => publisher.send([Buffer.alloc(0), ...parts.map((hex) => Buffer.from(hex, 'hex'))]);
+    await publisher.send([Buffer.from('only one frame')]);
+    await send('0000000000000000', '93');
+    await send('0000000000000001', '9301919143aa');
+    await send('0000000000000002', '920190');
     await until(() => view(events).lastSeq === 2, 'the good one');
-    socket.close();
     expect(view(events)).toMatchObject({ badMessages: 3, batches: 1, gaps: 0 });
     // What the two numbered ones stored is as unknown to the index as if they were lost.
     expect(indexes.get(events)?.stream(view(events).id)?.coverage.ranges.map(({ cause, from, to }) => [cause, from, to])).toEqual([['gap', 0, 0], ['gap', 1, 1]]);

@@ -1,5 +1,4 @@
 /** A stand-in for an engine's publisher: a real publishing socket that sends whatever frames a test wants. */
-import { createServer } from 'node:net';
 import { encode } from '@msgpack/msgpack';
 import { XPublisher } from 'zeromq';
 import { InstanceIdSchema } from '#shared/ids.ts';
@@ -7,37 +6,18 @@ import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
 import type { KvObserver } from '#engine/kv-events/kv-observer.ts';
 import { IndexObserver } from '#engine/kv-index/index-observer.ts';
 import { KvIndex } from '#engine/kv-index/kv-index.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
-}
-
-/** The first of `count` consecutive free ports. */
-export async function freePorts(count: number): Promise<number> {
-  for (;;) {
-    const base = await freePort();
-    if (base + count > 65_535) continue;
-    const servers = Array.from({ length: count }, () => createServer());
-    const results = await Promise.allSettled(servers.map((server, index) => new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(base + index, '127.0.0.1', resolve);
-    })));
-    await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-    if (results.every((result) => result.status === 'fulfilled')) return base;
-  }
-}
+export { reservePort as freePort, reservePorts as freePorts } from '../../support/reserved-ports.ts';
 
 export class TestPublisher implements AsyncDisposable {
   readonly #socket = new XPublisher({ linger: 0, sendHighWaterMark: 100_000 });
-  /** A subscriber that is connected may not have told its subscription yet, and what is sent until then is lost. */
-  readonly #subscription = this.#socket.receive().catch(() => undefined);
-  #subscribed: Promise<unknown> | undefined;
+  #subscriptions = 0;
+
+  constructor() {
+    this.#socket.verbosity = 'allSubs';
+    void this.#countSubscriptions();
+  }
 
   static async bound(endpoint: string): Promise<TestPublisher> {
     const publisher = new TestPublisher();
@@ -52,8 +32,17 @@ export class TestPublisher implements AsyncDisposable {
     return publisher;
   }
 
+  /**
+   * Resolves when `count` subscriptions have come since the start. A subscriber that is connected may not have told its
+   * subscription yet, and what is sent until then is lost.
+   */
+  subscribed(count = 1): Promise<void> {
+    return until(() => this.#subscriptions >= count, `subscription ${count}`);
+  }
+
+  /** Sends a message to whoever subscribed; waits for the first subscriber. */
   async send(frames: readonly Uint8Array[]): Promise<void> {
-    await (this.#subscribed ??= Promise.race([this.#subscription, new Promise((resolve) => setTimeout(resolve, 300))]));
+    if (this.#subscriptions === 0) await this.subscribed();
     await this.#socket.send(frames.map((frame) => Buffer.from(frame)));
   }
 
@@ -65,6 +54,10 @@ export class TestPublisher implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#socket.close();
     await Promise.resolve();
+  }
+
+  async #countSubscriptions(): Promise<void> {
+    for await (const [message] of this.#socket) if (message?.[0] === 1) this.#subscriptions += 1;
   }
 }
 
@@ -89,9 +82,9 @@ export function indexed(capacity = 10_000): { readonly books: KvIndex; readonly 
   return { books, observer: new IndexObserver(books) };
 }
 
-/** Waits for a state, ten seconds at most. */
+/** Waits for a state. */
 export async function until(isThere: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + WAIT_LIMIT_MS;
   while (!(await isThere())) {
     if (performance.now() > deadline) throw new Error(`still waiting for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

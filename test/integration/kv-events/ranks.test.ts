@@ -75,6 +75,7 @@ describe('ranks', () => {
     // Taken for rank 0, it is rank 1; and behind the last one nobody publishes.
     events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base + 1}`, ranks: 2 }));
     await until(() => view(events, 0).state === 'silent', 'connection');
+    await second.subscribed(2);
     await second.batch(1, [stored(2)], { rank: 1 });
     await until(() => view(events, 0).batches === 1, 'a batch of the wrong one');
     expect(doubts(0)).toEqual(['other-rank']);

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { KvStreamView } from '#shared/kv.ts';
 import { KvEvents } from '#engine/kv-events/kv-events.ts';
 import { P0, TestPublisher, config, freePort, indexed, stored, until } from './publisher.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { ScriptedEngine, enginePorts } from './scripted-engine.ts';
 
 const open: KvEvents[] = [];
@@ -12,7 +13,7 @@ afterEach(async () => {
 });
 
 function kvEvents(): KvEvents {
-  const events = new KvEvents({ ...indexed(), replayTimeoutMs: 200 });
+  const events = new KvEvents({ ...indexed(), replayTimeoutMs: WAIT_LIMIT_MS });
   open.push(events);
   return events;
 }

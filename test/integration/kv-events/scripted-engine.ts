@@ -1,5 +1,5 @@
 /** One life of an engine on real sockets: a PUB and a replay ROUTER over the same bounded buffer, told what to do wrong. */
-import { Publisher, Router } from 'zeromq';
+import { Router, XPublisher } from 'zeromq';
 import { batchFrames, freePorts, stored, until } from './publisher.ts';
 
 export interface ScriptedEngineOptions {
@@ -21,12 +21,14 @@ export class ScriptedEngine implements AsyncDisposable {
   stopsAfter: number;
 
   readonly #options: ScriptedEngineOptions;
-  readonly #pub = new Publisher({ linger: 0 });
+  readonly #pub = new XPublisher({ linger: 0 });
+  #subscriptions = 0;
   readonly #router = new Router({ linger: 0, sendHighWaterMark: 0 });
   readonly #sent: Buffer[][] = [];
   readonly #startedAt: number;
   #seq = 0;
   #loop: Promise<void> = Promise.resolve();
+  #listening: Promise<void> = Promise.resolve();
 
   constructor(options: ScriptedEngineOptions) {
     this.#options = options;
@@ -37,11 +39,18 @@ export class ScriptedEngine implements AsyncDisposable {
   static async started(options: ScriptedEngineOptions): Promise<ScriptedEngine> {
     const engine = new ScriptedEngine(options);
     // A port of the life before may be taken for a moment longer.
-    const bind = (socket: Publisher | Router, port: number) => until(async () => socket.bind(`tcp://127.0.0.1:${port}`).then(() => true, () => false), `port ${port}`);
+    const bind = (socket: XPublisher | Router, port: number) => until(async () => socket.bind(`tcp://127.0.0.1:${port}`).then(() => true, () => false), `port ${port}`);
     await bind(engine.#router, options.replayPort);
     engine.#loop = engine.#serve();
+    engine.#pub.verbosity = 'allSubs';
     await bind(engine.#pub, options.pubPort);
+    engine.#listening = engine.#countSubscriptions();
     return engine;
+  }
+
+  /** Resolves when `count` subscriptions have come: a batch that is published before goes past that subscriber. */
+  subscribed(count = 1): Promise<void> {
+    return until(() => this.#subscriptions >= count, `subscription ${count}`);
   }
 
   /** Sends the next batch, which stores the block `hash`; not when it is to be missed. */
@@ -62,6 +71,10 @@ export class ScriptedEngine implements AsyncDisposable {
     return found;
   }
 
+  async #countSubscriptions(): Promise<void> {
+    for await (const [message] of this.#pub) if (message?.[0] === 1) this.#subscriptions += 1;
+  }
+
   async #serve(): Promise<void> {
     for await (const [client, , start] of this.#router) {
       const from = Number(start?.readBigUInt64BE() ?? 0n);
@@ -78,7 +91,7 @@ export class ScriptedEngine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#pub.close();
     this.#router.close();
-    await this.#loop;
+    await Promise.all([this.#loop, this.#listening]);
   }
 }
 

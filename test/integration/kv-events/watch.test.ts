@@ -6,6 +6,7 @@ import { requestReplay, type ReplayOutcome } from '#engine/kv-events/replay-clie
 import { watchEvents, type WatchOptions, type WatchRecord } from '#engine/kv-events/watch.ts';
 import type { WatchStats } from '#engine/kv-events/watch-stats.ts';
 import { frames, replays, type GoldenReplay } from '../../unit/kv-events/golden.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { TestPublisher, batchFrames, freePort, freePorts, stored, until } from './publisher.ts';
 
 /** A ROUTER that answers every request with these replies, and keeps the requests. */
@@ -48,7 +49,7 @@ function watch(options: Omit<WatchOptions, 'signal' | 'onRow'>): Watch {
   const replayEnds: ReplayOutcome[] = [];
   const states: string[] = [];
   const done = watchEvents({
-    replayTimeoutMs: 300,
+    replayTimeoutMs: WAIT_LIMIT_MS,
     ...options,
     signal: controller.signal,
     onRow: (record) => records.push(record),
@@ -105,7 +106,7 @@ describe('requestReplay', () => {
     const endpoint = `tcp://127.0.0.1:${await freePort()}`;
     const [, sequence, payload] = batchFrames(0, [stored(1)]) as [Buffer, Buffer, Buffer];
     await using _router = await TestRouter.bound(endpoint, [[Buffer.alloc(0), sequence, payload], [Buffer.from('x')], [Buffer.alloc(0), Buffer.from('short'), payload]]);
-    const outcome = await requestReplay({ endpoint, from: 0, timeoutMs: 200, onMessage: () => true });
+    const outcome = await requestReplay({ endpoint, from: 0, timeoutMs: 2000, onMessage: () => true });
     expect(outcome).toMatchObject({ status: 'partial', messages: 1, badReplies: 2 });
   });
 
@@ -153,7 +154,7 @@ describe('watchEvents', () => {
     const endpoint = `tcp://127.0.0.1:${base}`;
     const golden = goldenReplay('with-topic/overflowed-buffer');
     await using publisher = await TestPublisher.bound(endpoint);
-    const watched = watch({ endpoint, replayEndpoint: `tcp://127.0.0.1:${base + 1}`, replayTimeoutMs: 5000 });
+    const watched = watch({ endpoint, replayEndpoint: `tcp://127.0.0.1:${base + 1}` });
     await until(() => watched.states.includes('0 connected'), 'connection');
     // Live batches 5 and 6 arrive before the replay (3 to 5) has been answered.
     await publisher.batch(5, [stored(5)], { ts: 1_789_095_905.5 });

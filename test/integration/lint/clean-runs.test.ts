@@ -14,7 +14,7 @@ async function verdictsOf(connector: ConnectorName, demo: EngineOptions['demo'])
   const engine = await createEngine({ version: 'test', host: 'headless', proxy: { port: 0 }, protocol: { moriioPort: 0 }, connector, demo: { requestsPerSecond: 40, ...demo } });
   engines.push(engine);
   const ended = (): number => engine.state().totals.ok;
-  await waitFor('requests', () => ended() >= 12, 25_000);
+  await waitFor('requests', () => ended() >= 12);
   const { findings } = await engine.call('findings.list', { all: true });
   // What a request itself rules out, or a conversation's next turn, is the connector's to say and no fault.
   return findings.filter(({ severity }) => severity !== 'info').map(({ code, severity, evidence }) => ({ code, severity, message: evidence[0]?.message }));

@@ -11,6 +11,7 @@ import { countRank } from '#engine/fleet/ranks.ts';
 import { silentLogger } from '#engine/log.ts';
 import { createProxy, type Proxy, type ProxyOptions } from '#engine/proxy/proxy.ts';
 import type { LegFacts, LegInit, ParsedInit, RequestInit, RequestTrace, Tracer } from '#engine/telemetry/trace.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
 export interface LegRecord {
   readonly init: LegInit;
@@ -265,7 +266,7 @@ export async function startHarness({ prefill = [], decode = [], ...options }: Ha
 }
 
 /** Waits until `check` gives something, polling; fails after `withinMs`. */
-export async function until<T>(check: () => T | undefined | false, withinMs = 20_000): Promise<T> {
+export async function until<T>(check: () => T | undefined | false, withinMs = WAIT_LIMIT_MS): Promise<T> {
   const deadline = performance.now() + withinMs;
   for (;;) {
     const value = check();

@@ -219,7 +219,7 @@ test('a restart noticed while decode waits cancels the pair and runs it with the
   expect(pair.tracer.last.retries).toBe(1);
 });
 
-test('a restart that nobody told of is found out while decode is silent', { timeout: 30_000 }, async () => {
+test('a restart that nobody told of is found out while decode is silent', async () => {
   await using pair = await startPair({ decodeScript: (res, request, index) => void (index > 0 && json(DONE)(res, request, index)) });
   const answer = pair.chat({ ...CHAT_BODY, stream: true });
   await until(() => pair.tracer.requests[0]?.legs[0]?.outcome === 'ok');

@@ -94,8 +94,4 @@ export function events(parts: readonly (string | Buffer)[]): Script {
 }
 
 /** A port on which nothing listens. */
-export async function closedPort(): Promise<number> {
-  const upstream = await startUpstream(() => undefined);
-  await upstream.close();
-  return upstream.port;
-}
+export { reservePort as closedPort } from '../../support/reserved-ports.ts';

@@ -5,8 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ROOT } from '../../../scripts/lib/paths.mjs';
-
-const START_DEADLINE_MS = 25_000;
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
 interface Running extends AsyncDisposable {
   readonly child: ChildProcess;
@@ -14,7 +13,7 @@ interface Running extends AsyncDisposable {
   /** Waits for `pattern` in what was printed; answers its first group. */
   readonly waitFor: (pattern: RegExp) => Promise<string>;
   /** Sends a signal and waits for the end. */
-  readonly stop: (signal: NodeJS.Signals) => Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly ms: number }>;
+  readonly stop: (signal: NodeJS.Signals) => Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
 function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
@@ -32,7 +31,7 @@ function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
     child,
     output: () => printed,
     waitFor: async (pattern) => {
-      const deadline = performance.now() + START_DEADLINE_MS;
+      const deadline = performance.now() + WAIT_LIMIT_MS;
       while (performance.now() < deadline) {
         const found = pattern.exec(printed);
         if (found !== null) return found[1] ?? found[0];
@@ -42,11 +41,10 @@ function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
       throw new Error(`${pattern.source} was not printed:\n${printed}`);
     },
     stop: async (signal) => {
-      const startedAt = performance.now();
       const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
       child.kill(signal);
       const [code, endSignal] = await gone;
-      return { code, signal: endSignal, ms: performance.now() - startedAt };
+      return { code, signal: endSignal };
     },
     [Symbol.asyncDispose]: async () => {
       if (isOver()) return;
@@ -71,7 +69,7 @@ function isListening(port: number): Promise<boolean> {
 const FREE_PORTS = ['--port', '0', '--control-port', '0'];
 
 describe('npm start', () => {
-  it('serves the demo headless, says why, and ends within 2 s of Ctrl+C', async () => {
+  it('serves the demo headless, says why, and ends with Ctrl+C', async () => {
     await using running = start(['serve', '--demo', ...FREE_PORTS]);
     const link = await running.waitFor(/(http:\/\/127\.0\.0\.1:\d+\/login\?token=\S+)/);
     expect(running.output()).toMatch(/^pdscope: headless, because /m);
@@ -82,10 +80,8 @@ describe('npm start', () => {
     expect(page.status).toBe(200);
     expect(await page.text()).toContain('<div id="root">');
 
-    const { code, ms } = await running.stop('SIGINT');
-    expect(code).toBe(0);
-    // The promise of the product, with room for a busy machine in how the signal gets there.
-    expect(ms).toBeLessThan(3000);
+    // How long it may take is held by the clock of test/unit/headless/shutdown.test.ts, not by this machine's.
+    expect((await running.stop('SIGINT')).code).toBe(0);
     expect(await isListening(Number(new URL(link).port))).toBe(false);
   });
 

@@ -4,6 +4,7 @@ import { decode } from '@msgpack/msgpack';
 import { afterEach } from 'vitest';
 import { Dealer, Subscriber } from 'zeromq';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
 /** Starts engines that are closed after the test; for the top of a file. */
 export function simStarter(defaults: SimInstanceOptions): (options?: Partial<SimInstanceOptions>) => Promise<SimInstance> {
@@ -92,7 +93,7 @@ export function namedEvents(text: string): { readonly name: string; readonly dat
   });
 }
 
-export async function waitFor<T>(what: string, read: () => T | undefined | false, deadlineMs = 10_000): Promise<T> {
+export async function waitFor<T>(what: string, read: () => T | undefined | false, deadlineMs = WAIT_LIMIT_MS): Promise<T> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {
     const value = read();
@@ -172,7 +173,7 @@ async function waitForSubscription(instance: SimInstance, rank: number, messages
 export async function replay(instance: SimInstance, start: bigint): Promise<KvMessage[]> {
   const endpoint = instance.kvEvents?.replayEndpoint;
   if (endpoint === undefined) throw new Error('no replay');
-  const socket = new Dealer({ linger: 0, receiveTimeout: 5000 });
+  const socket = new Dealer({ linger: 0, receiveTimeout: WAIT_LIMIT_MS });
   try {
     socket.connect(endpoint);
     const seq = Buffer.alloc(8);

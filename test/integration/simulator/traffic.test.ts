@@ -20,7 +20,7 @@ async function start(requestsPerSecond: number): Promise<{ instance: SimInstance
 describe('demo traffic', () => {
   it('is a mix whose conversations hit the prefix cache', async () => {
     const { instance, traffic } = await start(300);
-    await waitFor('requests', () => traffic.stats().completed >= 300, 25_000);
+    await waitFor('requests', () => traffic.stats().completed >= 300);
     traffic.setRate(0);
     await waitFor('the rest', () => traffic.stats().inFlight === 0);
     const bodies = instance.received.filter((request) => request.method === 'POST').map((request) => JSON.parse(request.body.toString()));
@@ -47,7 +47,7 @@ describe('demo traffic', () => {
     await waitFor('backing off', () => traffic.stats().isBackingOff);
     const { completed } = traffic.stats();
     await instance.setFault('none');
-    await waitFor('answers again', () => traffic.stats().completed > completed + 5, 20_000);
+    await waitFor('answers again', () => traffic.stats().completed > completed + 5);
     expect(traffic.stats().isBackingOff).toBe(false);
   });
 
@@ -68,7 +68,7 @@ describe('demo traffic of a flavour', () => {
     open.push(instance);
     const traffic = startTraffic({ baseUrl: instance.url, requestsPerSecond: 300, seed: 5, ...flavour });
     open.push(traffic);
-    await waitFor('requests', () => traffic.stats().completed >= count, 25_000);
+    await waitFor('requests', () => traffic.stats().completed >= count);
     expect(traffic.stats().failed).toBe(0);
     return instance.received.filter(({ body }) => body.length > 0).map(({ body }) => JSON.parse(body.toString()) as Record<string, unknown>);
   }

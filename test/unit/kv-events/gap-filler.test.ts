@@ -376,7 +376,7 @@ describe('any interleaving of live batches, losses, repeats, restarts and replay
         .toEqual({ epochs: model.epochs.filter(({ length }) => length > 0), missed: model.missed, lost: model.lost, duplicates: model.duplicates });
       expect(missedFilled + missedLost).toBe(missedBatches);
     }), { numRuns: 200 });
-  }, 60_000);
+  });
 
   it('applies nothing twice and nothing out of order, and adds up, when nothing waits for anything', async () => {
     await fc.assert(fc.asyncProperty(fc.array(fc.tuple(step, fc.nat(3)), { maxLength: 80 }), fc.constantFrom(3, 1000), fc.constantFrom(3, 10_000), async (steps, capacity, queue) => {
@@ -424,5 +424,5 @@ describe('any interleaving of live batches, losses, repeats, restarts and replay
       expect(isComplete).toBe(true);
       await receiver.close();
     }), { numRuns: 200 });
-  }, 60_000);
+  });
 });

@@ -251,7 +251,7 @@ describe('streams into the index, against a naive model', () => {
       checkBooks(run.index);
       await run.close();
     }), { numRuns: 150 });
-  }, 60_000);
+  });
 
   it('hold what they were told in order, and with every answer whole what the engine holds, when nothing waits for anything', async () => {
     await fc.assert(fc.asyncProperty(runArb.steps, runArb.capacity, runArb.queue, async (steps, capacity, queue) => {
@@ -290,5 +290,5 @@ describe('streams into the index, against a naive model', () => {
       checkBooks(run.index);
       await run.close();
     }), { numRuns: 150 });
-  }, 60_000);
+  });
 });
