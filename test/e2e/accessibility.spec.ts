@@ -4,6 +4,7 @@
  */
 import type { Page } from '@playwright/test';
 import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme, VIEWS, type Theme } from './support/fixtures.ts';
+import { LiveList, WHOLE_REQUEST } from './support/live-list.ts';
 
 async function look(page: Page, name: string, theme: Theme, within?: string): Promise<void> {
   await takePicture(page, `${name}-${theme}`);
@@ -20,11 +21,6 @@ async function lookAtTabs(page: Page, name: string, theme: Theme, within: string
     await expect(page.getByText(/^Asking the engine/)).toHaveCount(0);
     await look(page, `${name}-${await tabs.nth(index).innerText()}`.toLowerCase().replaceAll(/\W+/g, '-'), theme, within);
   }
-}
-
-/** Selects the first row of a list that streams in. */
-async function selectFirst(page: Page, grid: string): Promise<void> {
-  await page.getByRole('grid', { name: grid }).locator('[data-row-id]').first().click();
 }
 
 for (const theme of THEMES) {
@@ -57,18 +53,18 @@ for (const theme of THEMES) {
     test('in a request', async ({ app }) => {
       test.slow();
       await openView(app, 'requests');
-      await app.getByLabel('Filter', { exact: true }).fill('status:200');
-      await app.keyboard.press('Enter');
-      await selectFirst(app, 'Requests, newest first');
+      const list = new LiveList(app, 'requests');
+      await list.filterBy(WHOLE_REQUEST);
+      await list.select();
       await lookAtTabs(app, 'request', theme, '[aria-label="Request detail"]');
     });
 
     test('in a KV event', async ({ app }) => {
       test.slow();
       await openView(app, 'kv-events');
-      await app.getByLabel('Filter', { exact: true }).fill('type:stored');
-      await app.keyboard.press('Enter');
-      await selectFirst(app, 'KV-cache events, newest first');
+      const list = new LiveList(app, 'kv-events');
+      await list.filterBy('type:stored');
+      await list.select();
       await lookAtTabs(app, 'kv-event', theme, '[aria-label="Event and resident blocks"]');
     });
 
@@ -76,7 +72,7 @@ for (const theme of THEMES) {
       await openView(app, 'kv-events');
       await app.getByLabel('Filter', { exact: true }).fill('type:nothing');
       await expect(app.getByText(/type is one of stored/)).toBeVisible();
-      await app.getByRole('button', { name: 'pause' }).click();
+      await new LiveList(app, 'kv-events').pause();
       await look(app, 'kv-events-wrong-and-paused', theme);
     });
 

@@ -1,5 +1,6 @@
 import type { Locator, Page } from '@playwright/test';
 import { expect, openView, test } from './support/fixtures.ts';
+import { LiveList, WHOLE_REQUEST } from './support/live-list.ts';
 
 const lines = (page: Page): Locator => page.getByRole('treeitem').and(page.locator('[data-node]'));
 
@@ -39,7 +40,7 @@ test('a cell of the residency map leads to its block, and the table has the same
 
 test('hit rates are kept apart by source', async ({ app, host }) => {
   await openSection(app, 'Hits');
-  await expect.poll(async () => (await host.call('cache.hits', {})).series.some(({ source, whole }) => source === 'engine-local' && (whole?.queryTokens ?? 0) > 0), { timeout: 30_000 }).toBe(true);
+  await expect.poll(async () => (await host.call('cache.hits', {})).series.some(({ source, whole }) => source === 'engine-local' && (whole?.queryTokens ?? 0) > 0)).toBe(true);
   await app.getByRole('button', { name: 'table', exact: true }).click();
   const fleet = app.getByRole('row', { name: /^fleet/ });
   await expect(fleet).toContainText(/\d %/);
@@ -47,10 +48,9 @@ test('hit rates are kept apart by source', async ({ app, host }) => {
 
 test('a request says why it missed', async ({ app, host }) => {
   await openView(app, 'requests');
-  const rows = app.getByRole('grid', { name: 'Requests, newest first' }).locator('[data-row-id]');
-  await app.getByLabel('Filter', { exact: true }).fill('status:200');
-  await app.keyboard.press('Enter');
-  await rows.nth(1).click();
+  const list = new LiveList(app, 'requests');
+  await list.filterBy(WHOLE_REQUEST);
+  await list.select();
   await app.getByRole('tab', { name: 'Why a miss' }).click();
   const pane = app.getByRole('region', { name: 'Request detail' });
   await expect(pane.getByText(/prompt tokens .*were in the cache|cannot be told/)).toBeVisible();
@@ -59,9 +59,9 @@ test('a request says why it missed', async ({ app, host }) => {
 
 test('the frames of an event are shown as they came', async ({ app }) => {
   await openView(app, 'kv-events');
-  await app.getByLabel('Filter', { exact: true }).fill('type:stored');
-  await app.keyboard.press('Enter');
-  await app.getByRole('grid', { name: 'KV-cache events, newest first' }).locator('[data-row-id]').first().click();
+  const list = new LiveList(app, 'kv-events');
+  await list.filterBy('type:stored');
+  await list.select();
   await app.getByRole('tab', { name: 'Raw frames' }).click();
   const pane = app.getByRole('region', { name: 'Event and resident blocks' });
   await expect(pane.getByRole('region', { name: 'sequence frame' })).toContainText('big-endian');

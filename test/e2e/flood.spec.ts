@@ -1,8 +1,10 @@
 import type { Page } from '@playwright/test';
 import type { KvStreamView } from '#shared/kv.ts';
+import { addAside } from './support/aside.ts';
 import { expect, openView, test } from './support/fixtures.ts';
 import { startFloodingEngine } from './support/flooding-engine.ts';
 import type { HeadlessHost } from './support/headless-host.ts';
+import { LiveList } from './support/live-list.ts';
 
 const BATCHES_PER_SECOND = 10_000;
 const SECONDS = 5;
@@ -34,22 +36,18 @@ async function streamOf(host: HeadlessHost, name: string): Promise<KvStreamView>
 test('in a flood of 10,000 batches a second the page still answers, and what is not shown is counted', async ({ app, host }, testInfo) => {
   const model = (await host.call('state.get', {})).instances[0]?.models[0] ?? '';
   await using engine = await startFloodingEngine(model);
-  const added = await host.call('instance.add', { role: 'decode', url: engine.address, name: 'flood', kvEvents: { endpoint: engine.endpoint } });
-  // It publishes, but generates nothing: the demo's requests must not go there.
-  await host.call('instance.disable', { id: added.id });
+  const id = await addAside(host, { role: 'decode', url: engine.address, name: 'flood', kvEvents: { endpoint: engine.endpoint } });
   try {
     await openView(app, 'kv-events');
     await expect.poll(async () => (await streamOf(host, 'flood')).state).toBe('silent');
-    const rows = app.getByRole('grid', { name: 'KV-cache events, newest first' }).locator('[data-row-id]');
+    const list = new LiveList(app, 'kv-events');
 
     const flooding = engine.flood(BATCHES_PER_SECOND, SECONDS);
     const frames = await framesWithin(app, 2000);
-    await app.getByLabel('Filter', { exact: true }).fill('instance:flood');
-    await app.keyboard.press('Enter');
-    await expect(rows.first()).toContainText('flood');
-    await app.getByRole('button', { name: 'pause' }).click();
-    await expect(app.getByRole('button', { name: /^resume/ })).toBeVisible();
-    await app.getByRole('button', { name: /^resume/ }).click();
+    await list.filterBy('instance:flood');
+    await expect(list.rows.first()).toContainText('flood');
+    await list.pause();
+    await list.resume();
     await openView(app, 'overview');
     await openView(app, 'kv-events');
     let sent = await flooding;
@@ -69,6 +67,6 @@ test('in a flood of 10,000 batches a second the page still answers, and what is 
     testInfo.annotations.push({ type: 'measured', description: `${frames / 2} frames/s in the flood; ${missedBatches} missed, ${droppedMessages} dropped of ${sent}` });
     console.log(`flood: ${frames / 2} frames/s while ${BATCHES_PER_SECOND} batches/s arrived; ${missedBatches} missed, ${droppedMessages} dropped of ${sent}`);
   } finally {
-    await host.call('instance.remove', { id: added.id, force: true });
+    await host.call('instance.remove', { id, force: true });
   }
 });

@@ -21,11 +21,11 @@ test('an instance is added and drained from the page while traffic runs, and no 
   await expect(app.getByRole('region', { name: 'Instance extra' })).toBeVisible();
   // It takes its share of the demo's traffic.
   await expect
-    .poll(async () => (await host.call('state.get', {})).instances.find(({ name }) => name === 'extra')?.served ?? 0, { timeout: 30_000 })
+    .poll(async () => (await host.call('state.get', {})).instances.find(({ name }) => name === 'extra')?.served ?? 0)
     .toBeGreaterThan(2);
 
   await app.getByRole('button', { name: 'Drain, then remove' }).click();
-  await expect(row).toHaveCount(0, { timeout: 30_000 });
+  await expect(row).toHaveCount(0);
   await expect(app.getByText('No longer in the fleet')).toBeVisible();
 
   const after = (await host.call('state.get', {})).totals;

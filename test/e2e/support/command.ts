@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
-const START_DEADLINE_MS = 30_000;
-const STOP_DEADLINE_MS = 5000;
+const START_DEADLINE_MS = 120_000;
+const STOP_DEADLINE_MS = 30_000;
 
 export interface RunningCommand extends AsyncDisposable {
   /** First group of the pattern that was waited for. */

@@ -26,7 +26,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
       await using host = await startHeadlessHost();
       await use(host);
     },
-    { scope: 'worker', timeout: 60_000 },
+    { scope: 'worker', timeout: 180_000 },
   ],
   // The port is the system's choice, so the base URL is known once the host runs.
   baseURL: async ({ host }, use) => {

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { encode } from '@msgpack/msgpack';
-import { Publisher } from 'zeromq';
+import { XPublisher } from 'zeromq';
 
 export interface FloodingEngine extends AsyncDisposable {
   /** host:port of its HTTP side. */
   readonly address: string;
   readonly endpoint: string;
-  /** Publishes `perSecond` batches a second, one stored block each, for `seconds`. Answers how many. */
+  /** Publishes `perSecond` batches a second, one stored block each, for `seconds`, once somebody subscribed. Answers how many. */
   flood(perSecond: number, seconds: number): Promise<number>;
 }
 
@@ -33,13 +33,16 @@ export async function startFloodingEngine(model: string): Promise<FloodingEngine
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const socket = new Publisher({ linger: 0, sendHighWaterMark: 0 });
+  const socket = new XPublisher({ linger: 0, sendHighWaterMark: 0 });
   await socket.bind('tcp://127.0.0.1:*');
+  // What is sent before the subscription is here goes to nobody.
+  const subscribed = socket.receive();
   let seq = 0;
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
     endpoint: socket.lastEndpoint ?? '',
     flood: async (perSecond, seconds) => {
+      await subscribed;
       const first = seq;
       const startedMs = performance.now();
       while (seq - first < perSecond * seconds) {

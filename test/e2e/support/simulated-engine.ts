@@ -1,5 +1,7 @@
 /** A simulated engine that a test drives: killed, started again at the same address, and told to keep batches back. */
+import { expect } from '@playwright/test';
 import { startSimInstance, type SimInstance } from '#engine/simulator/sim-instance.ts';
+import { reservePorts } from '../../support/reserved-ports.ts';
 
 export interface SimulatedEngineOptions {
   readonly name: string;
@@ -21,7 +23,9 @@ export class SimulatedEngine implements AsyncDisposable {
   }
 
   static async started(options: SimulatedEngineOptions): Promise<SimulatedEngine> {
-    return new SimulatedEngine(options, await start(options, {}));
+    // Addresses that nobody else gets while it is down.
+    const port = await reservePorts(3);
+    return new SimulatedEngine(options, await start(options, port));
   }
 
   get url(): string {
@@ -32,6 +36,11 @@ export class SimulatedEngine implements AsyncDisposable {
     const { kvEvents } = this.#instance;
     if (kvEvents === undefined) throw new Error('the simulated engine publishes nothing');
     return kvEvents;
+  }
+
+  /** Resolves when somebody subscribed to its events: what it publishes before is heard by nobody. */
+  async subscribed(): Promise<void> {
+    await expect.poll(() => this.#instance.publish.subscriptions).toBeGreaterThan(0);
   }
 
   /** Sends prompts of its own that differ from the first token on, so that each publishes batches. */
@@ -63,9 +72,7 @@ export class SimulatedEngine implements AsyncDisposable {
 
   /** A new life at the same address, with an empty cache and sequence numbers from 0. */
   async startAgain(): Promise<void> {
-    const port = (endpoint: string | undefined): number => Number(endpoint?.slice(endpoint.lastIndexOf(':') + 1) ?? 0);
-    const { endpoint, replayEndpoint } = this.kvEvents;
-    this.#instance = await start(this.#options, { port: port(this.url), eventsPort: port(endpoint), replayPort: port(replayEndpoint) });
+    this.#instance = await start(this.#options, Number(new URL(this.url).port));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -73,7 +80,7 @@ export class SimulatedEngine implements AsyncDisposable {
   }
 }
 
-function start({ name, model, hasReplay }: SimulatedEngineOptions, ports: { readonly port?: number; readonly eventsPort?: number; readonly replayPort?: number }): Promise<SimInstance> {
-  const { port = 0, eventsPort = 0, replayPort = 0 } = ports;
-  return startSimInstance({ role: 'prefill', name, model, port, speed: 50, blockSize: BLOCK_SIZE, kvEvents: { port: eventsPort, replay: hasReplay, ...(hasReplay && { replayPort }) } });
+/** @param port For HTTP; its neighbours are for KV events and their replay. */
+function start({ name, model, hasReplay }: SimulatedEngineOptions, port: number): Promise<SimInstance> {
+  return startSimInstance({ role: 'prefill', name, model, port, speed: 50, blockSize: BLOCK_SIZE, kvEvents: { port: port + 1, replay: hasReplay, ...(hasReplay && { replayPort: port + 2 }) } });
 }
