@@ -7,12 +7,14 @@ import type { FleetOptions } from '#engine/fleet/fleet-options.ts';
 import { silentLogger } from '#engine/log.ts';
 import { errorMessage } from '#shared/errors.ts';
 import type { InstanceId } from '#shared/ids.ts';
+import { reservePort } from '../../support/reserved-ports.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { startFakeEngine, until } from './fake-engine.ts';
 
 const fleets: Fleet[] = [];
 
 function newFleet(options: Partial<FleetOptions> = {}): Fleet {
-  const fleet = new Fleet({ logger: silentLogger, healthIntervalMs: 40, scrapeIntervalMs: 40, probeTimeoutMs: 400, ...options });
+  const fleet = new Fleet({ logger: silentLogger, healthIntervalMs: 40, scrapeIntervalMs: 40, probeTimeoutMs: WAIT_LIMIT_MS, ...options });
   fleets.push(fleet);
   return fleet;
 }
@@ -21,12 +23,8 @@ afterEach(async () => {
   await Promise.all(fleets.splice(0).map((fleet) => fleet.close()));
 });
 
-/** A port where nothing listens. */
-async function closedPort(): Promise<number> {
-  const engine = await startFakeEngine();
-  await engine.stop();
-  return engine.port;
-}
+/** For engines that do not answer: those that do answer sooner on a slow machine, too. */
+const LATE_MS = 1500;
 
 describe('joining', () => {
   it('adds a probed instance with what the probe found', async () => {
@@ -91,8 +89,8 @@ describe('joining', () => {
 
 describe('addresses that cannot join', () => {
   it('tells a refused connection, an unknown name, a timeout and a stranger apart', async () => {
-    const fleet = newFleet();
-    const port = await closedPort();
+    const fleet = newFleet({ probeTimeoutMs: LATE_MS });
+    const port = await reservePort();
     await expect(fleet.add({ role: 'prefill', url: `127.0.0.1:${port}` }, { force: true })).rejects.toMatchObject({ code: 'instance_unreachable' });
     expect((await fleet.probe({ role: 'prefill', url: `127.0.0.1:${port}` })).problem).toContain('connection refused');
     expect((await fleet.probe({ role: 'prefill', url: 'no-such-host.invalid:80' })).problem).toContain('(DNS)');
@@ -143,7 +141,7 @@ describe('addresses that cannot join', () => {
 
 describe('watching', () => {
   it('takes a configured instance in at once and lets it go up, down and up again', async () => {
-    const port = await closedPort();
+    const port = await reservePort();
     const fleet = newFleet();
     const states: string[] = [];
     fleet.onChanged((instance) => states.push(instance.state));
@@ -183,7 +181,7 @@ describe('watching', () => {
 
   it('forgives one late health answer but not two', async () => {
     await using engine = await startFakeEngine();
-    const fleet = newFleet({ probeTimeoutMs: 60 });
+    const fleet = newFleet({ probeTimeoutMs: LATE_MS });
     const instance = await fleet.add({ role: 'decode', url: engine.address });
     let hung = 0;
     engine.on('/health', (response) => {
@@ -198,7 +196,8 @@ describe('watching', () => {
   });
 
   it('keeps the others on time while some hang', async () => {
-    const fleet = newFleet({ probeTimeoutMs: 3000 });
+    // Longer than is waited for below: if those that hang held up the others, this would not end.
+    const fleet = newFleet({ probeTimeoutMs: 10 * WAIT_LIMIT_MS });
     await using good = await startFakeEngine();
     await using hanging = await startFakeEngine();
     hanging.on('/health', () => {});
@@ -206,7 +205,7 @@ describe('watching', () => {
     for (const role of ['encode', 'prefill', 'decode', 'both'] as const) fleet.addConfigured({ role, url: hanging.address });
     const instance = await fleet.add({ role: 'prefill', url: good.address });
     const before = good.seen.length;
-    await until(() => good.seen.length, (count) => count > before + 20, 2500);
+    await until(() => good.seen.length, (count) => count > before + 20);
     expect(instance.state).toBe('up');
   });
 

@@ -96,7 +96,8 @@ describe('ranks', () => {
     events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${base}`, ranks }));
     await until(() => events.streams().every((stream) => stream.state === 'silent'), 'connection');
     await publisher.batch(0, [stored(1)], { rank: 8 });
-    await other.batch(0, [stored(1)], { rank: 9 });
+    // With one rank nobody listens to the other.
+    if (ranks === 2) await other.batch(0, [stored(1)], { rank: 9 });
     await until(() => events.streams().every((stream) => stream.batches === 1), 'batches');
     const { stateReason } = view(events);
     // Made-up timestamps lag.

@@ -13,7 +13,7 @@ import type { ProxyError } from '#engine/proxy/proxy-error.ts';
 import { startBootstrap, type ScriptedBootstrap } from './bootstrap-server.ts';
 import { BookScheduler, until, withRanks } from './harness.ts';
 
-const TIMING = { queryMs: 1000, pollMs: 20, maxPollMs: 40, minGapMs: 5 };
+const TIMING = { queryMs: 20_000, pollMs: 20, maxPollMs: 40, minGapMs: 5 };
 
 interface Setup extends AsyncDisposable {
   readonly bootstrap: ScriptedBootstrap;

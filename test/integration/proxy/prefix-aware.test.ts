@@ -29,10 +29,10 @@ async function startCluster(roles: readonly Role[], connector: ConnectorName, pr
     onAdded: (instance, { kvEvents }) => kvEvents !== undefined && events.attach(instance, kvEvents),
     onClose: () => events.close(),
     // Far beyond what the simulator needs: whether 20 ms are enough is not what is tested here.
-    proxy: () => ({ policy: 'prefix-aware', prefixes: lookupOf(index), protocol: { tokenizeDeadlineMs: 5000, ...protocol } }),
+    proxy: () => ({ policy: 'prefix-aware', prefixes: lookupOf(index), protocol: { tokenizeDeadlineMs: 10_000, ...protocol } }),
   });
   const { origin, sims, tracer } = fleet;
-  await until(() => events.streams().length === sims.length && events.streams().every(({ state }) => state === 'silent' || state === 'live'));
+  await until(() => events.streams().length === sims.length && events.streams().every(({ state }) => state === 'silent' || state === 'live') && sims.every(({ publish }) => publish.subscriptions > 0));
   return {
     ...fleet,
     async send(path, body) {
@@ -160,7 +160,7 @@ test.each(['nixl', 'plain'] as const)('%s: prefill is left out when a decode ins
   const other = await cluster.send(COMPLETIONS, { prompt: text(150) });
   expect(other.legs.map(({ init }) => init.kind)).toEqual(['render', 'prefill', 'decode']);
   // Switched off while running.
-  expect(cluster.proxy.setProtocol({ prefillSkipTokens: 0 })).toMatchObject({ prefillSkipTokens: 0, tokenizeDeadlineMs: 5000, blockFatal: true });
+  expect(cluster.proxy.setProtocol({ prefillSkipTokens: 0 })).toMatchObject({ prefillSkipTokens: 0, tokenizeDeadlineMs: 10_000, blockFatal: true });
   await cluster.settled();
   expect((await cluster.send(COMPLETIONS, { prompt: text(0) })).legs).toHaveLength(3);
 });
