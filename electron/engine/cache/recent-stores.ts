@@ -14,7 +14,7 @@ import type { KvObserver } from '../kv-events/kv-observer.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { GapRange } from '../kv-events/stream-tracker.ts';
 import { isPairedKind } from '../kv-index/residency.ts';
-import { normaliseMedium } from '../kv-index/stream-blocks.ts';
+import { normaliseMedium } from '../kv-index/residency.ts';
 
 /** One event: blocks that follow each other. */
 export interface RecentStore {

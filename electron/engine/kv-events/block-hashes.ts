@@ -80,6 +80,11 @@ export function readHashes(values: readonly unknown[]): BlockHashes | string {
   return { ...runOf(words), digests, isSigned };
 }
 
+/** Whether a parent says that its block begins at token 0: simulators send the integer 0 for nil (llm-d-inference-sim, positional events). */
+export function isNoParent(parent: BlockHashes): boolean {
+  return parent.digests === undefined && lowWord(parent, 0) === 0 && highWord(parent, 0) === 0;
+}
+
 /** The kind of a decoded value, for messages. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return 'nil';

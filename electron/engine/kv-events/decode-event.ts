@@ -6,7 +6,7 @@
  * Required fields must have their type. An optional field of an unexpected type is treated like an unknown field:
  * counted and kept as text, because one odd field must not cost the blocks.
  */
-import { NO_HASHES, describe, readHashes, type BlockHashes } from './block-hashes.ts';
+import { NO_HASHES, describe, isNoParent, readHashes, type BlockHashes } from './block-hashes.ts';
 import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { rawJson } from './raw-json.ts';
 import { runOf } from './word-run.ts';
@@ -140,8 +140,9 @@ function stored(fields: Fields, encoding: 'array' | 'map', value: unknown): Deco
   const hashes = requiredHashes(fields['block_hashes']);
   if (typeof hashes === 'string') return bad(value, encoding, `BlockStored: ${hashes}`);
   const parentValue = fields['parent_block_hash'];
-  const parent = parentValue === null || parentValue === undefined ? undefined : readHashes([parentValue]);
-  if (typeof parent === 'string') return bad(value, encoding, 'BlockStored: parent_block_hash is neither nil nor a hash');
+  const told = parentValue === null || parentValue === undefined ? undefined : readHashes([parentValue]);
+  if (typeof told === 'string') return bad(value, encoding, 'BlockStored: parent_block_hash is neither nil nor a hash');
+  const parent = told === undefined || isNoParent(told) ? undefined : told;
   const tokens = readTokens(fields['token_ids']);
   if (typeof tokens === 'string') return bad(value, encoding, `BlockStored: ${tokens}`);
   const blockSize = asInteger(fields['block_size']);

@@ -4,7 +4,7 @@
  * that are not known, odd types, bad events, non-ASCII text, SGLang's own slots) is left to decode-batch.ts; what is read here
  * is what it would have read. Layouts: decode-event.ts.
  */
-import { NO_HASHES, type BlockHashes } from './block-hashes.ts';
+import { NO_HASHES, isNoParent, type BlockHashes } from './block-hashes.ts';
 import { mergeForm, type Encoding, type ExtraKey, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
 import { MsgpackCursor, NameTable, OtherMsgpack } from './msgpack-cursor.ts';
 import type { GuardLimits } from './msgpack-guard.ts';
@@ -128,6 +128,7 @@ function readEvent(isMap: boolean): KvEvent {
     return { kind: 'removed', hashes, medium, groupIdx, locality, ownership, remainingCopies: undefined };
   }
   if ((seen & NEEDED_BY_STORED) !== NEEDED_BY_STORED || blockSize < 0) cursor.giveUp();
+  if (parent !== undefined && isNoParent(parent)) parent = undefined;
   if (!isMap && loraName !== undefined && size > LORA_NAME_SLOT && size <= LORA_NAME_SLOT + 2) cursor.giveUp();
   return {
     kind: 'stored', hashes, parent, tokens, blockSize, loraId, loraName, medium, groupIdx, specKind, slidingWindow, locality, ownership, sessionId, cacheSalt, extraKeys, isBigram: false,

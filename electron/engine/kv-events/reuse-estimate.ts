@@ -9,8 +9,7 @@
  */
 import { hashCount, highWord, lowWord, type BlockHashes } from './block-hashes.ts';
 import type { KvEvent, RemovedEvent, StoredEvent } from './kv-event.ts';
-import { isPairedKind } from '../kv-index/residency.ts';
-import { normaliseMedium } from '../kv-index/stream-blocks.ts';
+import { isPairedKind, normaliseMedium } from '../kv-index/residency.ts';
 
 /** Blocks before and including this one, and whether another follows. */
 interface Place {

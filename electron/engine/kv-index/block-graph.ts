@@ -135,17 +135,23 @@ export class BlockGraph {
   /**
    * The node of a block whose parent and content an event tells. `known` is the node its hash had before, 0 for none:
    * it is given content, found a place, or joined with an equal node that other streams made. A hash that names other
-   * content than before is counted, and believed.
+   * content than before is counted, and believed. `isKeyTold`: the event says which key
+   * the block has, or that it has none; a place that was taken without is put right then.
    */
-  settle(known: number, parent: number, probe: Probe): number {
+  settle(known: number, parent: number, { probe, isKeyTold }: { readonly probe: Probe; readonly isKeyTold: boolean }): number {
     const { nodes } = this;
     if (known === 0) return this.#findOrCreate(parent, probe);
     if (!nodes.isKnown(known)) return this.#resolve(known, parent, probe);
     if (!nodes.hasTokens(known, probe)) {
-      this.conflicts += 1;
+      // Groups of two block sizes name blocks by the same hash.
+      if (nodes.sizeOf(known) === probe.size) this.conflicts += 1;
       return this.#findOrCreate(parent, probe);
     }
-    if (nodes.isPlaced(known) || !nodes.isPlaced(parent)) return known;
+    if (!nodes.isPlaced(parent)) return known;
+    if (nodes.isPlaced(known)) {
+      const isSame = nodes.parentOf(known) === parent && (!isKeyTold || nodes.extraOf(known) === probe.extra);
+      return isSame ? known : this.#findOrCreate(parent, probe);
+    }
     const before = nodes.parentOf(known);
     const equal = nodes.findEqual(parent, known, this.#scratch);
     if (equal === 0) {

@@ -4,7 +4,8 @@ import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import { keyHex } from '../kv-events/block-hashes.ts';
 import type { BlockGraph } from './block-graph.ts';
 import type { Residency } from './residency.ts';
-import { normaliseMedium, type StreamBlocks } from './stream-blocks.ts';
+import { normaliseMedium } from './residency.ts';
+import type { StreamBlocks } from './stream-blocks.ts';
 
 /** Hex digits of the 64-bit form. */
 const KEY_DIGITS = 16;

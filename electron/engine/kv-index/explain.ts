@@ -77,7 +77,8 @@ class Explainer {
     this.#nameOf = input.nameOf;
     this.#prompt = new Prompt(input.tokens, size, { keys: input.options, nodes: graph.nodes, extras: graph.extras });
     const serving = stream.residencies.filter((residency) => residency.isPrefix);
-    this.#residency = serving.find((residency) => residency.medium === 'GPU') ?? serving[0];
+    const ofSize = serving.filter((residency) => residency.blockSize === size);
+    this.#residency = ofSize.find(({ medium }) => medium === 'GPU') ?? serving.find(({ medium }) => medium === 'GPU') ?? serving[0];
   }
 
   /** Undefined: what it rested on changed between two slices. */

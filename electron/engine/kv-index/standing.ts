@@ -7,6 +7,7 @@ import { keyHex } from '../kv-events/block-hashes.ts';
 import type { BlockGraph } from './block-graph.ts';
 import type { EndReason } from './holding-columns.ts';
 import { nodeId } from './node-view.ts';
+import { isNeeded } from './residency.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 
 /** Now, instead of a time. */
@@ -23,21 +24,32 @@ export type Standing =
 const NEVER: Standing = { kind: 'never' };
 const FORGOTTEN: Standing = { kind: 'forgotten' };
 
-/** How a stream stood to a node at a time (`NOW` for now). Groups that serve no prefixes do not count. */
+/**
+ * How a stream stood to a node at a time (`NOW` for now). Groups that serve no prefixes do not count; of several that do, by
+ * what the engine told, the GPU has a block only when all have it (vllm/v1/core/block_pool.py, get_cached_block).
+ */
 export function standingOf(graph: BlockGraph, node: number, stream: StreamBlocks, atUnixMs: number): Standing {
   const media: string[] = [];
+  const needed = stream.neededGroups(graph.nodes.sizeOf(node));
+  let found = 0;
   let heldSlot = 0;
   let best: Standing = NEVER;
   for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = graph.holdings.nextOfNode(slot)) {
     const residency = graph.residencies[graph.holdings.residencyOf(slot)];
     if (residency === undefined || residency.streamNumber !== stream.number || !residency.isPrefix) continue;
+    const isOfGroups = needed > 0 && residency.medium === 'GPU';
+    if (isOfGroups && !isNeeded(residency, stream.epoch)) continue;
     const standing = slotStanding(graph, slot, atUnixMs);
-    if (standing.kind === 'held') {
-      heldSlot = slot;
-      if (!media.includes(residency.medium)) media.push(residency.medium);
-    } else {
+    if (standing.kind !== 'held') {
       best = laterOf(best, standing);
+      continue;
     }
+    if (isOfGroups) {
+      found += 1;
+      if (found < needed) continue;
+    }
+    heldSlot = slot;
+    if (!media.includes(residency.medium)) media.push(residency.medium);
   }
   return heldSlot === 0 ? best : { kind: 'held', slot: heldSlot, media };
 }

@@ -13,41 +13,16 @@ import { hashCount, highWord, lowWord } from '../kv-events/block-hashes.ts';
 import type { KvEvent, RemovedEvent, ResidencyFields, StoredEvent } from '../kv-events/kv-event.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
 import type { BlockGraph } from './block-graph.ts';
+import type { BlockSink, EventContext } from './block-sink.ts';
 import { Coverage } from './coverage.ts';
 import { NO_EXTRA } from './extra-keys.ts';
 import { Foresight } from './foresight.ts';
 import type { EndReason } from './holding-columns.ts';
 import { ROOT } from './node-table.ts';
 import { Probe } from './probe.ts';
-import { isPairedKind, type Residency, type Tier } from './residency.ts';
+import { isNeeded, isOf, isPairedKind, normaliseMedium, skipsBlocks, type Residency, type Tier } from './residency.ts';
 import type { Returns } from './returns.ts';
 import { SecondCopies } from './second-copies.ts';
-
-/** What an event is told with. */
-export interface EventContext {
-  /** When blocks count as stored or removed: the publisher's clock, or the receipt where it has none. */
-  readonly atUnixMs: number;
-  /**
-   * Stores of blocks already held may be announcements of reuse, not copies: requests ask this engine for
-   * `kv_cache_report_mode: "full"` (vLLM since 2026-07). On the wire the two look the same, but for what no announcement
-   * is: a store that goes on from a parent, or into another tier. Default false.
-   */
-  readonly isReporting?: boolean;
-}
-
-/** What a stream tells the index, in the order in which its engine said it. */
-export interface BlockSink {
-  /** Events that will be applied next, each by itself; may be left out. */
-  expect(events: readonly KvEvent[]): void;
-  /** Events that say nothing about blocks change nothing. */
-  apply(event: KvEvent, context: EventContext): void;
-  /** The engine started anew: what it held is gone, and kept as history of the epoch before. */
-  restart(atUnixMs: number): void;
-  /** Batches are missing, or were sent before the stream was watched. */
-  lost(range: LostRange): void;
-  /** The stream is watched no more: what it holds from now on is unknown. */
-  detach(atUnixMs: number): void;
-}
 
 interface CurrentBlock {
   high: number;
@@ -169,6 +144,13 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     return Array.from(byMedium, ([medium, blocks]) => ({ medium, blocks }));
   }
 
+  /** Groups that its engine's prefix cache needs for a hit of blocks of this size, as told in its current life; 0 where kinds are not told. */
+  neededGroups(blockSize: number): number {
+    let count = 0;
+    for (const residency of this.#residencies) if (residency.blockSize === blockSize && isNeeded(residency, this.epoch)) count += 1;
+    return count;
+  }
+
   /** Blocks held whose place in the tree is not known. */
   unplaced(): number {
     return this.#residencies.reduce((sum, { era }) => sum + era.unplaced, 0);
@@ -191,13 +173,22 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     // the sum is exact (vllm/v1/core/block_pool.py).
     const isPairing = isPairedKind(event.specKind);
     const isPaired = isPairing && graph.keepsContent && event.blockSize > 0 && tokens.length === count * event.blockSize;
-    if (isPaired) residency.blockSize = event.blockSize;
-    else if (!isPairing) residency.isPrefix = false;
+    if (isPaired) {
+      if (event.blockSize > residency.blockSize || residency.sizeEpoch !== this.epoch) {
+        residency.blockSize = event.blockSize;
+        residency.sizeEpoch = this.epoch;
+      }
+      if (residency.neededEpoch !== this.epoch && event.specKind !== undefined && event.specKind !== 'unknown') residency.neededEpoch = this.epoch;
+    } else if (!isPairing || skipsBlocks(event, count)) {
+      residency.isPrefix = false;
+    }
     const block = this.#block;
     block.atUnixMs = context.atUnixMs;
     // An announcement is of a prefix, on the GPU (vllm/v1/core/block_pool.py, emit_cached_block_events).
     block.isReporting = context.isReporting === true && event.parent === undefined && residency.medium === 'GPU';
     const hasKeys = event.extraKeys !== undefined || event.loraName !== undefined || event.loraId !== undefined || event.cacheSalt !== undefined;
+    // Offload events leave extra keys out, so that only their presence says something there.
+    const isKeyTold = event.extraKeys !== undefined || event.cacheSalt !== undefined || (event.medium !== undefined && residency.medium === 'GPU');
     let parent = isPaired ? this.#parentOf(event, residency) : UNKNOWN;
     for (let index = 0; index < count; index += 1) {
       const high = highWord(hashes, index);
@@ -218,10 +209,11 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       const slot = held === 0 ? 0 : graph.holdings.find(residency.number, high, low);
       const known = slot === 0 ? graph.holdings.nodeOfHash(this.number, high, low) : graph.holdings.nodeOf(slot);
       if (parent !== UNKNOWN) this.#probe.extra = hasKeys ? graph.extras.ofBlock(event, index, { isFirst: parent === ROOT, owner: this.identity.instance }) : NO_EXTRA;
-      const node = this.#nodeOf(known, parent);
+      const node = this.#nodeOf(known, parent, isKeyTold);
       block.high = high;
       block.low = low;
       block.digest = hashes.digests?.[index];
+      if (known !== 0 && node !== known) this.#follow(known, node);
       this.#hold(slot, residency, node);
       if (isPaired) parent = node;
     }
@@ -234,15 +226,17 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     const graph = this.#graph;
     const high = highWord(event.parent, 0);
     const low = lowWord(event.parent, 0);
-    const known = graph.holdings.nodeOfHash(this.number, high, low);
+    // Groups with larger blocks name them by the hash of the smaller block that they end with, so its own group is asked first.
+    const slot = graph.holdings.find(residency.number, high, low);
+    const known = slot === 0 ? graph.holdings.nodeOfHash(this.number, high, low) : graph.holdings.nodeOf(slot);
     // Or known only as what another block named as its parent.
     if (known === 0 || graph.nodes.storesOf(known) === 0) this.unknownParents += 1;
     if (known !== 0) return known;
     if (!graph.reserve(0)) return UNKNOWN;
     const node = graph.nodes.createUnknown();
-    const slot = graph.createHolding(residency, { high, low }, node);
+    const made = graph.createHolding(residency, { high, low }, node);
     const digest = event.parent.digests?.[0];
-    if (digest !== undefined) graph.holdings.setDigest(slot, digest);
+    if (digest !== undefined) graph.holdings.setDigest(made, digest);
     return node;
   }
 
@@ -251,7 +245,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     const { nodes, holdings } = this.#graph;
     const node = holdings.nodeOf(slot);
     if (parent === UNKNOWN) return true;
-    return nodes.isKnown(node) && (nodes.isPlaced(node) || !nodes.isPlaced(parent)) && nodes.hasTokens(node, this.#probe);
+    if (!nodes.isKnown(node) || !nodes.hasTokens(node, this.#probe)) return false;
+    return !nodes.isPlaced(parent) || (nodes.isPlaced(node) && nodes.parentOf(node) === parent);
   }
 
   /** A block that is held is stored once more. */
@@ -270,13 +265,25 @@ export class StreamBlocks implements BlockSink, StreamBooks {
   }
 
   /** The node of a block whose content the probe is at. */
-  #nodeOf(known: number, parent: number): number {
+  #nodeOf(known: number, parent: number, isKeyTold: boolean): number {
     const graph = this.#graph;
     if (parent === UNKNOWN) return known === 0 ? graph.nodes.createUnknown() : known;
     const { extra } = this.#probe;
-    const node = graph.settle(known, parent, this.#probe);
+    const node = graph.settle(known, parent, { probe: this.#probe, isKeyTold });
     if (extra !== NO_EXTRA) graph.extras.discard(extra);
     return node;
+  }
+
+  /** The block at hand is of the content of `node`, not of `known`, which its hash named until now: in every residency of the stream. */
+  #follow(known: number, node: number): void {
+    const graph = this.#graph;
+    const { high, low } = this.#block;
+    // Of other tokens it is another block, or another engine's life.
+    if (!graph.nodes.isUsed(known) || !graph.nodes.hasTokens(known, this.#probe)) return;
+    for (const { number } of this.#residencies) {
+      const slot = graph.holdings.find(number, high, low);
+      if (slot !== 0 && graph.holdings.nodeOf(slot) === known) graph.rehome(slot, node);
+    }
   }
 
   /** Stores the block at hand, which is of the content of `node`. `found`: the slot that its hash has, or 0. */
@@ -346,6 +353,8 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       residency.eraSinceUnixMs = atUnixMs;
       residency.resetReason = reason;
       residency.tier.pending.length = 0;
+      // The engine may be another one, with other groups.
+      if (reason === 'restart') residency.isPrefix = true;
     }
   }
 
@@ -372,28 +381,10 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       groupIdx: event.groupIdx, locality: event.locality, ownership: event.ownership,
       era: this.#graph.holdings.begin(number, this.number, this.epoch),
       eraSinceUnixMs: Number.NEGATIVE_INFINITY, resetReason: undefined,
-      slots: 0, isPrefix: true, blockSize: 0, evicted: 0, forgottenUntilUnixMs: Number.NEGATIVE_INFINITY, isClosed: false,
+      slots: 0, isPrefix: true, blockSize: 0, sizeEpoch: this.epoch, neededEpoch: 0, evicted: 0, forgottenUntilUnixMs: Number.NEGATIVE_INFINITY, isClosed: false,
     };
     this.#graph.residencies.push(residency);
     this.#residencies.push(residency);
     return residency;
   }
-}
-
-function isOf(residency: Residency, event: ResidencyFields, medium: string): boolean {
-  return residency.medium === medium && residency.groupIdx === event.groupIdx
-    && residency.locality === event.locality && residency.ownership === event.ownership;
-}
-
-const upperCased = new Map<string, string>();
-
-/** Media are compared case-insensitively (Mooncake's store says `cpu`), and nil means the engine's own GPU pool. */
-export function normaliseMedium(medium: string | undefined): string {
-  if (medium === undefined || medium === 'GPU') return 'GPU';
-  let upper = upperCased.get(medium);
-  if (upper === undefined) {
-    upper = medium.toUpperCase();
-    if (upperCased.size < 256) upperCased.set(medium, upper);
-  }
-  return upper;
 }

@@ -116,6 +116,13 @@ describe('tolerance', () => {
     ]);
   });
 
+  it('takes a parent of 0, which simulators send for none, for the beginning of the prompt', () => {
+    const parents = [0, 0n, null, 1, new Uint8Array(32)].map((parent) => only(decodeEvents([['BlockStored', [7], parent, [1, 2], 2, null, 'GPU']]), 'stored').parent);
+    expect(parents.map((parent) => parent !== undefined)).toEqual([false, false, false, true, true]);
+    const named = { type: 'BlockStored', block_hashes: [7], parent_block_hash: 0, token_ids: [1, 2], block_size: 2, lora_id: null, medium: 'GPU', lora_name: null, odd: 1 };
+    expect(only(decodeEvents([named]), 'stored').parent).toBeUndefined();
+  });
+
   it('keeps events of unknown kinds, with what can be read of them', () => {
     const named = only(decodeEvents([{ type: 'BlockInactive', block_hashes: [7], medium: 'GPU', since: 1 }]), 'unknown');
     expect(named).toMatchObject({ tag: 'BlockInactive', medium: 'GPU', raw: '{"type":"BlockInactive","block_hashes":[7],"medium":"GPU","since":1}' });
