@@ -52,7 +52,7 @@ export interface CacheOptions {
   /** As for `createCacheIndex`. */
   readonly announcers: ReuseAnnouncers;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
-  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf' | 'isQuietSince' | 'computed'>;
+  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'isQuietSince' | 'computed'>;
   readonly findings: VerdictSink;
   readonly logger: Logger;
   /** Sent to instances when the client's request had none. */

@@ -3,20 +3,19 @@
  * explained, which is a sample. All requests are counted, so that the sample can be told as one.
  */
 import type { Confidence, MissReport } from '#shared/cache.ts';
-import type { InstanceId } from '#shared/ids.ts';
+import type { KvStreamView } from '#shared/kv.ts';
 import type { CandidateScore } from '#shared/request.ts';
 import type { IndexHitRecorder } from '../cache-hits/cache-hits.ts';
-import type { KvEvents } from '../kv-events/kv-events.ts';
+import { confidenceOf } from '../kv-index/confidence.ts';
 import type { LegRecord } from '../telemetry/request-record.ts';
 
 export interface IndexHitsOptions {
-  readonly kvEvents: Pick<KvEvents, 'confidenceOf'>;
+  readonly kvEvents: { streams(): readonly KvStreamView[] };
   readonly to: IndexHitRecorder | undefined;
 }
 
 /** As routing takes it (index-lookup.ts). */
 const FRESH_MS = 250;
-const MAX_INSTANCES = 1024;
 
 interface Routed {
   readonly promptTokens: number;
@@ -25,8 +24,10 @@ interface Routed {
 
 export class IndexHits {
   readonly #options: IndexHitsOptions;
-  /** Of a moment; instances come and go, so all are let go when there are many. */
-  readonly #confidences = new Map<InstanceId, { readonly takenAtMs: number; readonly confidence: Confidence }>();
+  #streams: readonly KvStreamView[] = [];
+  #takenAtMs = Number.NEGATIVE_INFINITY;
+  /** Of that moment, by instance and rank. */
+  readonly #confidences = new Map<string, Confidence>();
 
   constructor(options: IndexHitsOptions) {
     this.#options = options;
@@ -44,18 +45,24 @@ export class IndexHits {
     // At least one token is computed: of a prompt held whole the last block is not found.
     const isWhole = matchedBlocks > 0 && matchedTokens >= promptTokens;
     const hitTokens = isWhole ? matchedTokens - matchedTokens / matchedBlocks : matchedTokens;
-    to.recordIndex({ instance, queryTokens: promptTokens, hitTokens, confidence: this.#confidenceOf(instance) });
+    to.recordIndex({ instance, queryTokens: promptTokens, hitTokens, confidence: this.#confidenceOf(leg) });
   }
 
-  /** Requests come faster than confidence changes. */
-  #confidenceOf(instance: InstanceId): Confidence {
+  /** Of the stream of the rank that it was sent to; without one the lowest of the instance's. Requests come faster than it changes. */
+  #confidenceOf({ instance: { id }, rank }: LegRecord): Confidence {
     const nowMs = performance.now();
-    const known = this.#confidences.get(instance);
-    if (known !== undefined && nowMs - known.takenAtMs < FRESH_MS) return known.confidence;
-    const { confidence: value, reasons } = this.#options.kvEvents.confidenceOf(instance);
-    const confidence = { value, reasons: reasons.map(({ code, text }) => ({ code, text })) };
-    if (this.#confidences.size >= MAX_INSTANCES) this.#confidences.clear();
-    this.#confidences.set(instance, { takenAtMs: nowMs, confidence });
+    if (nowMs - this.#takenAtMs >= FRESH_MS) {
+      this.#takenAtMs = nowMs;
+      this.#streams = this.#options.kvEvents.streams();
+      this.#confidences.clear();
+    }
+    const key = `${id} ${rank ?? ''}`;
+    let confidence = this.#confidences.get(key);
+    if (confidence === undefined) {
+      const own = this.#streams.filter((stream) => stream.instance === id && (rank === undefined || stream.rank === rank));
+      confidence = confidenceOf(own.map((stream) => stream.id), new Map(own.map((stream) => [stream.id, stream])));
+      this.#confidences.set(key, confidence);
+    }
     return confidence;
   }
 

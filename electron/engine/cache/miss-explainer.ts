@@ -42,7 +42,7 @@ export interface MissExplainerOptions {
   readonly stores: RecentStores;
   readonly announcers: ReuseAnnouncers;
   readonly fleet: Pick<Fleet, 'get' | 'list'>;
-  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf' | 'confidenceOf'>;
+  readonly kvEvents: Pick<KvEvents, 'streams' | 'streamsOf'>;
   readonly call: EngineCall;
   readonly text: TokenText;
   readonly authorization: string | undefined;

@@ -5,7 +5,7 @@
  * of what the others left. Weights, by what was observed since the cache was last known to be empty (the engine's start,
  * or an AllBlocksCleared while only the GPU tier is in use; vLLM sends it for that tier alone):
  *
- *   never-connected, socket-failed, no-stream   1     nothing is known
+ *   never-connected, socket-failed   1     nothing is known
  *   nothing-received       0.5   an idle engine and a dead publisher look alike; 0 when a replay said it has nothing
  *   connection-lost        0.5   nothing is known of what happens now
  *   stores-untold          requests computed blocks since the last batch, and none told of them: nothing is known of what happens
@@ -74,32 +74,6 @@ const WORST_LAG_MS = 60_000;
 /** Confidence in the cache numbers of one stream. */
 export function streamConfidence(facts: StreamFacts): KvConfidence {
   return combined(doubtsOf(facts));
-}
-
-/**
- * Confidence in numbers summed over the ranks of an instance: the mean, as ranks share the load. Reasons name the ranks
- * they hold for, and weigh the mean over all ranks. No stream at all: nothing is known.
- */
-export function instanceConfidence(ranks: readonly { readonly rank: number; readonly confidence: number; readonly reasons: readonly KvDoubt[] }[]): KvConfidence {
-  if (ranks.length === 0) return combined([{ code: 'no-stream', text: 'No KV event stream is attached: nothing is known of this cache.', weight: 1 }]);
-  const [only] = ranks;
-  if (ranks.length === 1 && only !== undefined) return { confidence: only.confidence, reasons: only.reasons };
-  const byCode = new Map<KvDoubtCode, { weight: number; readonly ranks: number[]; text: string; worst: number }>();
-  for (const { rank, reasons } of ranks) {
-    for (const { code, text, weight } of reasons) {
-      const doubt = byCode.get(code) ?? { weight: 0, ranks: [], text, worst: 0 };
-      doubt.weight += weight / ranks.length;
-      doubt.ranks.push(rank);
-      if (weight > doubt.worst) ({ worst: doubt.worst, text: doubt.text } = { worst: weight, text });
-      byCode.set(code, doubt);
-    }
-  }
-  const reasons = Array.from(byCode, ([code, doubt]) => {
-    const where = doubt.ranks.length === 1 ? `Rank ${doubt.ranks[0] ?? 0}` : `Ranks ${doubt.ranks.join(', ')}`;
-    return { code, text: `${where}: ${doubt.text}`, weight: doubt.weight };
-  });
-  const confidence = ranks.reduce((sum, rank) => sum + rank.confidence, 0) / ranks.length;
-  return { confidence, reasons: heaviestFirst(reasons) };
 }
 
 function doubtsOf(facts: StreamFacts): KvDoubt[] {

@@ -9,11 +9,10 @@ import type { RawFrames } from '#shared/cache.ts';
 import { errorMessage } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
-import type { KvConfidence, KvRow, KvStreamView } from '#shared/kv.ts';
+import type { KvRow, KvStreamView } from '#shared/kv.ts';
 import { silentLogger, type Logger } from '../log.ts';
 import type { RowLog } from '../row-log.ts';
 import type { BlockBooks } from './block-books.ts';
-import { instanceConfidence } from './confidence.ts';
 import { DecodePump, type QueueLimit } from './decode-pump.ts';
 import { rankEndpoint } from './endpoints.ts';
 import { FrameRing, type FrameRingOptions } from './frame-ring.ts';
@@ -166,12 +165,6 @@ export class KvEvents {
   /** Streams of an instance, by rank. */
   streamsOf(id: InstanceId): readonly StreamId[] {
     return this.#streams.get(id)?.streams.map((stream) => stream.identity.id) ?? [];
-  }
-
-  /** How far cache numbers of an instance can be trusted, over all its ranks. */
-  confidenceOf(id: InstanceId): KvConfidence {
-    const streams = this.#streams.get(id)?.streams ?? [];
-    return instanceConfidence(streams.map((stream) => ({ rank: stream.identity.rank, ...stream.confidence() })));
   }
 
   /** Whether the stream of an instance's rank was connected and received nothing since then; false for one that cannot be told. */

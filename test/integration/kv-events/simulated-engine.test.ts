@@ -133,7 +133,7 @@ describe.each(['topic', 'bare'] as const)('replay in the %s layout', (replayLayo
 });
 
 it('a gap that nothing can fill is lost, and takes away confidence', async () => {
-  const { sim, events, view } = await watched({ kvEvents: { replay: false } });
+  const { sim, view } = await watched({ kvEvents: { replay: false } });
   await complete(sim, 'one '.repeat(40));
   await sim.setFault('event-gap', 3);
   for (let round = 0; view().missedBatches < 3 && round < 50; round += 1) await complete(sim, `${round} `.repeat(40));
@@ -141,7 +141,6 @@ it('a gap that nothing can fill is lost, and takes away confidence', async () =>
   expect(view()).toMatchObject({ missedBatches: 3, missedFilled: 0, missedLost: 3, gapsFilled: 0, replay: { state: 'none' } });
   expect(view().reasons?.map(({ code }) => code)).toEqual(['batches-lost']);
   expect(view().confidence).toBeLessThan(1);
-  expect(events.confidenceOf(P0.id)).toEqual({ confidence: view().confidence, reasons: view().reasons });
   await fetch(`${sim.url}/reset_prefix_cache`, { method: 'POST' });
   await until(() => view().confidence === 1, 'a cache known to be empty');
 });

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { instanceConfidence, streamConfidence, type StreamFacts } from '#engine/kv-events/confidence.ts';
+import { streamConfidence, type StreamFacts } from '#engine/kv-events/confidence.ts';
 
 const SOUND: StreamFacts = {
   state: 'live', applied: 100, unseen: 0, isKnownEmpty: false, lost: 0, waiting: 0, badMessages: 0, events: 400, badEvents: 0, unknownEvents: 0,
@@ -85,22 +85,5 @@ describe('streamConfidence', () => {
       const without = { ...some, unknownRemovals: 0 };
       expect(streamConfidence({ ...without, lost: some.lost + 1 }).confidence).toBeLessThanOrEqual(streamConfidence(without).confidence);
     }));
-  });
-});
-
-describe('instanceConfidence', () => {
-  it('knows nothing without a stream, and is the stream with one', () => {
-    expect(instanceConfidence([])).toMatchObject({ confidence: 0, reasons: [{ code: 'no-stream', weight: 1 }] });
-    const one = of({ lost: 10 });
-    expect(instanceConfidence([{ rank: 0, ...one }])).toEqual(one);
-  });
-
-  it('is the mean of the ranks, and names those that are in doubt', () => {
-    const ranks = [of({}), of({ state: 'lost' }), of({ state: 'lost', lost: 10 }), of({})].map((confidence, rank) => ({ rank, ...confidence }));
-    const { confidence, reasons } = instanceConfidence(ranks);
-    expect(confidence).toBeCloseTo((1 + 0.5 + 0.5 * (80 / 110) + 1) / 4, 10);
-    expect(reasons.map(({ code, weight }) => [code, Number(weight.toFixed(3))])).toEqual([['connection-lost', 0.25], ['batches-lost', 0.068]]);
-    expect(reasons[0]?.text).toMatch(/^Ranks 1, 2: The connection is broken/);
-    expect(reasons[1]?.text).toMatch(/^Rank 2: 10 batches lost/);
   });
 });
