@@ -103,7 +103,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const fleet = new Fleet({ logger, timeouts, ...(openaiApiKey !== undefined && { apiKey: openaiApiKey }) });
   const announcers = new ReuseAnnouncers();
   const { index, stores, observer } = createCacheIndex(retention.blocks, announcers);
-  const kvEvents = new KvEvents({ capacity: retention.kvEvents, books: index, observer, logger, firstRank: (id) => fleet.get(id)?.gauges?.firstRank });
+  const kvEvents = new KvEvents({ capacity: retention.kvEvents, books: index, observer, logger, firstRank: (id) => fleet.get(id)?.gauges?.firstRank, isServing: () => fleet.isServing });
   const findings = new Findings();
   const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
   const cache = new Cache({ index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });

@@ -44,6 +44,8 @@ export class Fleet implements LegScheduler, FleetRoster {
   /** `origin role` of additions under way, so that two of the same cannot both pass the check. */
   readonly #joining = new Set<string>();
   readonly #candidates = new Map<LegKind, Candidates>();
+  /** In flight, over all instances, those that left included. */
+  #legs = 0;
   #list: readonly Instance[] | undefined;
   readonly #added = new Set<Listener>();
   readonly #removed = new Set<Listener>();
@@ -223,14 +225,21 @@ export class Fleet implements LegScheduler, FleetRoster {
 
   // Counting legs
 
+  /** Whether a leg of a request is in flight to any instance. */
+  get isServing(): boolean {
+    return this.#legs > 0;
+  }
+
   legStarted(instance: Instance, rank?: number): void {
     instance.inFlight += 1;
+    this.#legs += 1;
     countRank(instance, rank, 1);
   }
 
   legEnded(instance: Instance, outcome: 'ok' | 'failed' | 'aborted', reason?: string, rank?: number): void {
     const managed = instance as ManagedInstance;
     managed.inFlight -= 1;
+    this.#legs -= 1;
     countRank(managed, rank, -1);
     if (managed.isRemoved) return;
     if (outcome === 'ok') {

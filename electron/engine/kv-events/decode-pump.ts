@@ -1,8 +1,7 @@
 /**
  * The bounded queue between the sockets and the decoder. Sockets offer messages and return; the pump hands them on in
- * slices of about half a millisecond, one per turn of the event loop, each lane in its turn, so that neither a flood nor
- * one busy stream delays tokens or starves a quiet stream. What comes from a decode instance waits for a slice at most;
- * a turn costs some microseconds, so shorter ones would buy little.
+ * slices of a fraction of a millisecond, one per turn of the event loop, each lane in its turn, so that neither a flood
+ * nor one busy stream delays tokens or starves a quiet stream. What comes from a decode instance waits for a slice at most.
  *
  * The limit is shared: a lane is refused when the queue is full and the lane already has its fair share of it. So the
  * queue never holds more than twice the limit, and refused messages are counted by the lane.
@@ -28,18 +27,21 @@ export type Handle = (message: QueuedMessage) => void;
 
 /** Messages of one lane handled before the next lane has its turn. */
 const TURN_MESSAGES = 8;
-/** Time of one slice, ms. */
+/** Default time of one slice, ms: a turn costs some ten microseconds, so that shorter ones would buy little where nobody waits. */
 const SLICE_MS = 0.5;
 
 export class DecodePump {
   readonly #limit: QueueLimit;
+  readonly #sliceMs: () => number;
   readonly #lanes = new Set<PumpLane>();
   #isScheduled = false;
   #messages = 0;
   #bytes = 0;
 
-  constructor(limit: QueueLimit) {
+  /** `sliceMs`: how long the slice that begins may take. Default: half a millisecond. */
+  constructor(limit: QueueLimit, sliceMs: () => number = () => SLICE_MS) {
     this.#limit = limit;
+    this.#sliceMs = sliceMs;
   }
 
   get queuedMessages(): number {
@@ -88,7 +90,7 @@ export class DecodePump {
 
   /** Answers whether work is left. */
   #runSlice(): boolean {
-    const until = performance.now() + SLICE_MS;
+    const until = performance.now() + this.#sliceMs();
     for (let isWorking = true; isWorking; ) {
       isWorking = false;
       for (const lane of this.#lanes) {

@@ -4,13 +4,13 @@
  * delay the proxy's tokens. All streams of a process share one allowance.
  */
 export class IntakeTurn {
-  readonly #allowanceMs: number;
+  readonly #allowanceMs: () => number;
   #startedAtMs: number | undefined;
   #next: Promise<void> | undefined;
 
   /** `allowanceMs`: receiving time per turn, default 0.25 ms: half of what decoding gets. */
-  constructor(allowanceMs = 0.25) {
-    this.#allowanceMs = allowanceMs;
+  constructor(allowanceMs: number | (() => number) = 0.25) {
+    this.#allowanceMs = typeof allowanceMs === 'number' ? () => allowanceMs : allowanceMs;
   }
 
   /** True when this turn's allowance is spent; then await `next()` before the next receive. */
@@ -20,7 +20,7 @@ export class IntakeTurn {
       void this.next();
       return false;
     }
-    return performance.now() - this.#startedAtMs > this.#allowanceMs;
+    return performance.now() - this.#startedAtMs > this.#allowanceMs();
   }
 
   /** Resolves in the next turn. */

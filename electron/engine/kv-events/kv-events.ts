@@ -48,6 +48,8 @@ export interface KvEventsOptions {
   readonly firstRank?: (instance: InstanceId) => number | undefined;
   /** Gets every event in order, and what makes earlier ones void. */
   readonly observer?: KvObserver;
+  /** Whether requests are being served, whose tokens must not wait for events. Asked once or twice a turn of the event loop. Default: never. */
+  readonly isServing?: () => boolean;
 }
 
 interface AttachedInstance {
@@ -56,6 +58,10 @@ interface AttachedInstance {
 }
 
 const MIB = 1024 * 1024;
+/** Of a turn of the event loop, ms: what decoding gets, replays as much, and receiving half of it. */
+const TURN_MS = 0.5;
+/** The same while requests are served: every token that comes meanwhile waits until the turn is over. */
+const SERVING_TURN_MS = 0.2;
 
 export class KvEvents {
   readonly log: RowLog<KvRow>;
@@ -65,9 +71,8 @@ export class KvEvents {
   readonly #rows: KvRowLog;
   readonly #frames: FrameRing;
   readonly #pump: DecodePump;
-  readonly #intake = new IntakeTurn();
-  /** Replays of all streams together take about as long a turn as live decoding. */
-  readonly #replayTurn = new IntakeTurn(0.5);
+  readonly #intake = new IntakeTurn(() => this.#turnMs() / 2);
+  readonly #replayTurn = new IntakeTurn(() => this.#turnMs());
   readonly #bindings = new SharedBindings();
   readonly #streams = new Map<InstanceId, { readonly instance: AttachedInstance; readonly config: KvEventsConfig; readonly streams: KvStream[] }>();
   readonly #closing = new Set<Promise<void>>();
@@ -84,7 +89,7 @@ export class KvEvents {
     });
     this.log = this.#rows;
     this.#frames = new FrameRing(options.frames);
-    this.#pump = new DecodePump(options.queueLimit ?? { messages: 8000, bytes: 32 * MIB });
+    this.#pump = new DecodePump(options.queueLimit ?? { messages: 8000, bytes: 32 * MIB }, () => this.#turnMs());
   }
 
   /**
@@ -202,6 +207,10 @@ export class KvEvents {
   async close(): Promise<void> {
     for (const id of Array.from(this.#streams.keys())) this.detach(id);
     await Promise.all(this.#closing);
+  }
+
+  #turnMs(): number {
+    return this.#options.isServing?.() === true ? SERVING_TURN_MS : TURN_MS;
   }
 
   #all(): KvStream[] {

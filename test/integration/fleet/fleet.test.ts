@@ -261,6 +261,22 @@ describe('breaker', () => {
   });
 });
 
+it('is serving while a leg is in flight, also to an instance that left', async () => {
+  await using first = await startFakeEngine();
+  await using second = await startFakeEngine();
+  const fleet = newFleet();
+  const prefill = await fleet.add({ role: 'prefill', url: first.address });
+  const decode = await fleet.add({ role: 'decode', url: second.address });
+  expect(fleet.isServing).toBe(false);
+  fleet.legStarted(prefill);
+  fleet.legStarted(decode);
+  fleet.legEnded(prefill, 'ok');
+  await fleet.remove(decode.id, { force: true });
+  expect(fleet.isServing).toBe(true);
+  fleet.legEnded(decode, 'aborted');
+  expect(fleet.isServing).toBe(false);
+});
+
 describe('leaving', () => {
   it('drains: no new legs, leaves when the last one ends', async () => {
     await using engine = await startFakeEngine();

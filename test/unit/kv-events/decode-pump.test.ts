@@ -49,6 +49,22 @@ describe('DecodePump', () => {
     expect(handledBefore).toBeLessThanOrEqual(8);
   });
 
+  it('takes the time it is given, which may change from slice to slice', async () => {
+    let sliceMs = 0;
+    const pump = new DecodePump({ messages: 5000, bytes: 1e6 }, () => sliceMs);
+    let handled = 0;
+    const lane = pump.open(() => {
+      handled += 1;
+    });
+    for (let index = 0; index < 100; index += 1) lane.offer(message('x'), false);
+    await turn();
+    await turn();
+    expect(handled).toBe(2);
+    sliceMs = 10_000;
+    await turn();
+    expect(handled).toBe(100);
+  });
+
   it('lets the event loop turn between slices', async () => {
     const pump = new DecodePump({ messages: 5000, bytes: 1e6 });
     const lane = pump.open(() => spin(0.5));
