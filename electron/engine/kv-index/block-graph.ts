@@ -65,7 +65,7 @@ export class BlockGraph {
   reserve(size: number): boolean {
     const { holdings, nodes, extras } = this;
     holdings.bury(BURIED_PER_STORE);
-    const remembered = Math.min(this.#options.historyCapacity, Math.max(this.#options.leastHistory, holdings.live));
+    const remembered = this.#remembered();
     for (let tried = 0; tried < FORGOTTEN_PER_STORE && holdings.historySize > remembered; tried += 1) this.drop(holdings.oldestHistory);
     while (holdings.live >= this.#options.capacity && this.#giveUpOldest()) { /* one may have been of an ended era */ }
     while ((holdings.isFull || nodes.isFull) && this.#evict()) { /* until there is a slot and a node */ }
@@ -79,7 +79,7 @@ export class BlockGraph {
   touchOldest(blocks: number): void {
     const { holdings, nodes } = this;
     const isLiveFull = holdings.live + blocks > this.#options.capacity;
-    if (!isLiveFull && holdings.size + blocks <= holdings.capacity) return;
+    if (!isLiveFull && holdings.historySize + blocks <= this.#remembered() && holdings.size + blocks <= holdings.capacity) return;
     let slot = isLiveFull ? holdings.oldestLive : holdings.oldestHistory;
     for (let left = blocks; left > 0 && slot !== 0; left -= 1) {
       nodes.touchForFree(holdings.nodeOf(slot));
@@ -189,6 +189,11 @@ export class BlockGraph {
       if (residency.slots === 0 && residency.isClosed) this.residencies[residency.number] = undefined;
     }
     this.#collect(node);
+  }
+
+  /** Blocks that went, of which history is kept. */
+  #remembered(): number {
+    return Math.min(this.#options.historyCapacity, Math.max(this.#options.leastHistory, this.holdings.live));
   }
 
   #findOrCreate(parent: number, probe: Probe): number {
