@@ -1,12 +1,12 @@
 /** Runs `pdscope events`. */
 import { formatJson, formatText } from '#engine/kv-events/format-event.ts';
 import { formatStatsLine, formatSummary, summaryJson } from '#engine/kv-events/format-watch.ts';
+import { SEARCHED_KV_FIELDS } from '#engine/kv-events/searched-fields.ts';
 import { watchEvents, type WatchOptions, type WatchRecord } from '#engine/kv-events/watch.ts';
 import { WatchRows } from '#engine/kv-events/watch-row.ts';
 import type { WatchStats } from '#engine/kv-events/watch-stats.ts';
 import { PdscopeError } from '#shared/errors.ts';
 import { compileFilter } from '#shared/filter/compile.ts';
-import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
 import type { ProgramOutput } from './command-context.ts';
 import type { EventsFlags } from './commands/events-command.ts';
 import { stopOnSignals } from './shutdown.ts';
@@ -92,7 +92,7 @@ function readFlags({ replay, from, filter, stats }: EventsFlags): (record: Watch
   if (from !== undefined && replay === undefined) throw new PdscopeError('bad_usage', '--from needs --replay: only the replay socket has what was sent before.');
   if (filter === undefined) return () => true;
   if (stats === true) throw new PdscopeError('bad_usage', '--filter chooses lines of events, and --stats prints none: leave one of them out.');
-  const compiled = compileFilter(filter, KV_FILTER_FIELDS);
+  const compiled = compileFilter(filter, SEARCHED_KV_FIELDS);
   if (!compiled.ok) throw new PdscopeError('bad_usage', `--filter, at character ${compiled.at + 1}: ${compiled.error}`);
   const rows = new WatchRows();
   return (record) => compiled.matches(rows.rowOf(record));

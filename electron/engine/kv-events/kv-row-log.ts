@@ -1,7 +1,7 @@
 /**
  * The history behind the KV events view: a ring of packed rows, capped in rows and in bytes. Columns of numbers hold
- * what every row has, an arena the hashes and tokens it can show; only rows with extras (kv-row.ts) have an object of
- * their own. So a full ring is a handful of objects to the garbage collector, and recording an event copies some words.
+ * what every row has, an arena its hashes and the tokens it can show, a ring the other tokens of recent rows
+ * (token-tails.ts); only rows with extras (kv-row.ts) have an object of their own. So a full ring is a handful of objects to the garbage collector, and recording an event copies some words.
  * Columns are reserved at once and touched only as they fill.
  *
  * Rows never change after they were appended, so the number of a row is its change number. Invariants: the kept rows
@@ -11,8 +11,10 @@ import type { KvRow } from '#shared/kv.ts';
 import type { RingCounters } from '#shared/state.ts';
 import type { RowLog } from '../row-log.ts';
 import { NO_HASHES, hashCount } from './block-hashes.ts';
-import { extrasBytes, extrasOf, shownHashWords, shownTokens, toRow, type RowEvent, type RowExtras, type RowSource } from './kv-row.ts';
+import { extrasBytes, extrasOf, keptHashWords, shownHashWords, shownTokens, toRow, type RowEvent, type RowExtras, type RowSource } from './kv-row.ts';
 import { RowShapes, shapeBytes, type RowShape } from './row-shape.ts';
+import { setUnshown } from './searched-fields.ts';
+import { TokenTails } from './token-tails.ts';
 import { WordArena } from './word-arena.ts';
 import { NO_WORDS } from './word-run.ts';
 
@@ -20,12 +22,15 @@ export interface KvRowLogOptions {
   readonly capacity: number;
   /** Memory of the kept rows, about, bytes. The newest row is kept however large. */
   readonly maxBytes: number;
+  /** Tokens kept for filters beyond those shown, over all rows; the oldest go first. Default 4 Mi, 16 MiB. */
+  readonly tailTokens?: number;
   /** Messages lost to overload so far, for the counters. */
   readonly dropped: () => number;
 }
 
 /** A row's share of the columns. */
-const ROW_BYTES = 3 * 8 + 4 * 4 + 1 + 2 * 8;
+const ROW_BYTES = 4 * 8 + 4 * 4 + 1 + 2 * 8;
+const TAIL_TOKENS = 4 * 1024 * 1024;
 
 export class KvRowLog implements RowLog<KvRow> {
   readonly #options: KvRowLogOptions;
@@ -42,6 +47,9 @@ export class KvRowLog implements RowLog<KvRow> {
   /** This and the next grow with the first round, then stay. */
   #shape: (RowShape | undefined)[] = [];
   #extras: (RowExtras | undefined)[] = [];
+  /** Place of the tokens not shown; -1: none. */
+  readonly #tail: Float64Array;
+  readonly #tails: TokenTails;
   readonly #arena = new WordArena();
   readonly #shapes = new RowShapes();
   #bytes = 0;
@@ -64,6 +72,8 @@ export class KvRowLog implements RowLog<KvRow> {
     this.#run = new Uint32Array(capacity);
     this.#charge = new Uint32Array(capacity);
     this.#hasParent = new Uint8Array(capacity);
+    this.#tail = new Float64Array(capacity);
+    this.#tails = new TokenTails(options.tailTokens ?? TAIL_TOKENS);
   }
 
   /** Memory of the kept rows, about. */
@@ -76,7 +86,7 @@ export class KvRowLog implements RowLog<KvRow> {
     const hashes = isStored || event.kind === 'removed' || event.kind === 'unknown' ? event.hashes : NO_HASHES;
     const parent = isStored ? event.parent : undefined;
     const tokens = isStored ? event.tokens : NO_WORDS;
-    const hashWords = shownHashWords(hashCount(hashes));
+    const hashWords = keptHashWords(hashCount(hashes));
     const tokenWords = shownTokens(tokens.length);
     const words = hashWords + (parent === undefined ? 0 : 2) + tokenWords;
     const extras = extrasOf(event);
@@ -97,6 +107,7 @@ export class KvRowLog implements RowLog<KvRow> {
     this.#tokenCount[slot] = tokens.length;
     this.#charge[slot] = charge;
     this.#hasParent[slot] = parent === undefined ? 0 : 1;
+    this.#tail[slot] = this.#tails.add(tokens, tokenWords);
     if (words === 0) return;
     this.#run[slot] = this.#arena.open(words);
     this.#arena.push(hashes, hashWords);
@@ -146,6 +157,7 @@ export class KvRowLog implements RowLog<KvRow> {
     this.#shape = [];
     this.#extras = [];
     this.#arena.clear();
+    this.#tails.clear();
     this.#generation += 1;
     return cleared;
   }
@@ -173,25 +185,32 @@ export class KvRowLog implements RowLog<KvRow> {
 
   /** Words of a row in the arena. */
   #words(slot: number): number {
-    return shownHashWords(this.#hashCount[slot] ?? 0) + 2 * (this.#hasParent[slot] ?? 0) + shownTokens(this.#tokenCount[slot] ?? 0);
+    return keptHashWords(this.#hashCount[slot] ?? 0) + 2 * (this.#hasParent[slot] ?? 0) + shownTokens(this.#tokenCount[slot] ?? 0);
   }
 
   #read(n: number): KvRow {
     const slot = this.#slot(n);
     const shape = this.#shape[slot];
     if (shape === undefined) throw new Error(`row ${n} is not kept`);
-    const words = this.#words(slot);
-    return toRow({
+    const length = this.#words(slot);
+    const words = length === 0 ? NO_WORDS.words : this.#arena.read(this.#run[slot] ?? 0, length);
+    const count = this.#hashCount[slot] ?? 0;
+    const tokenCount = this.#tokenCount[slot] ?? 0;
+    const row = toRow({
       n,
       shape,
       seq: this.#seq[slot] ?? Number.NaN,
       tsUnixMs: this.#tsUnixMs[slot] ?? Number.NaN,
       receivedAtUnixMs: this.#receivedAtUnixMs[slot] ?? 0,
-      hashCount: this.#hashCount[slot] ?? 0,
-      tokenCount: this.#tokenCount[slot] ?? 0,
+      hashCount: count,
+      tokenCount,
       hasParent: this.#hasParent[slot] === 1,
-      words: words === 0 ? NO_WORDS.words : this.#arena.read(this.#run[slot] ?? 0, words),
+      words,
       extras: this.#extras[slot],
     });
+    const hashes = words.subarray(shownHashWords(count), keptHashWords(count));
+    const tokens = this.#tails.read(this.#tail[slot] ?? -1, tokenCount - shownTokens(tokenCount)) ?? NO_WORDS.words;
+    if (hashes.length + tokens.length > 0) setUnshown(row, { hashes, tokens });
+    return row;
   }
 }

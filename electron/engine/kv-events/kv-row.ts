@@ -58,12 +58,14 @@ export interface PackedRow {
   readonly hashCount: number;
   readonly tokenCount: number;
   readonly hasParent: boolean;
-  /** The hashes shown, two words each; two of the parent if there is one; the tokens shown. */
+  /** The hashes kept, two words each; two of the parent if there is one; the tokens shown. */
   readonly words: Uint32Array;
   readonly extras: RowExtras | undefined;
 }
 
 const MAX_ROW_HASHES = 16;
+/** Beyond those shown, for filters: of a prompt of 16k tokens all. */
+const MAX_KEPT_HASHES = 1024;
 const MAX_ROW_TOKENS = 32;
 /** The object. */
 const EXTRAS_BYTES = 72;
@@ -71,12 +73,17 @@ const STRING_BYTES = 24;
 
 type RowDraft = { -readonly [Key in keyof KvRow]: KvRow[Key] };
 
-/** Words kept of an event's hashes. */
+/** Words of the hashes that a row shows. */
 export function shownHashWords(hashCount: number): number {
   return 2 * Math.min(MAX_ROW_HASHES, hashCount);
 }
 
-/** Words kept of an event's tokens. */
+/** Words kept of an event's hashes. */
+export function keptHashWords(hashCount: number): number {
+  return 2 * Math.min(MAX_KEPT_HASHES, hashCount);
+}
+
+/** Words of the tokens that a row shows. */
 export function shownTokens(tokenCount: number): number {
   return Math.min(MAX_ROW_TOKENS, tokenCount);
 }
@@ -84,7 +91,7 @@ export function shownTokens(tokenCount: number): number {
 export function toRow(packed: PackedRow): KvRow {
   const { shape, words, extras } = packed;
   const { stream } = shape;
-  const hashWords = shownHashWords(packed.hashCount);
+  const hashWords = keptHashWords(packed.hashCount);
   const row: RowDraft = {
     n: packed.n,
     stream: stream.id,
@@ -94,7 +101,7 @@ export function toRow(packed: PackedRow): KvRow {
     epoch: shape.epoch,
     receivedAtUnixMs: packed.receivedAtUnixMs,
     kind: shape.kind,
-    hashes: hexOf(words, hashWords, extras?.digests),
+    hashes: hexOf(words, shownHashWords(packed.hashCount), extras?.digests),
     hashCount: packed.hashCount,
   };
   if (!Number.isNaN(packed.seq)) row.seq = packed.seq;

@@ -5,7 +5,7 @@ import type { StreamIdentity } from './kv-row.ts';
 import { watchedStream, type WatchRecord } from './watch.ts';
 
 export class WatchRows {
-  readonly #log = new KvRowLog({ capacity: 1, maxBytes: 1, dropped: () => 0 });
+  readonly #log = new KvRowLog({ capacity: 1, maxBytes: 1, tailTokens: 2 ** 20, dropped: () => 0 });
   readonly #streams = new Map<number, StreamIdentity>();
 
   /** The row; its number counts the records asked for. */

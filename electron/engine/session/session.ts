@@ -8,12 +8,12 @@
 import { z } from 'zod';
 import { errorMessage, PdscopeError, type ErrorBody } from '#shared/errors.ts';
 import { compileFilter } from '#shared/filter/compile.ts';
-import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
 import { REQUEST_FILTER_FIELDS } from '#shared/filter/request-fields.ts';
 import { OPERATION_INPUTS, type OperationName } from '#shared/operations.ts';
 import type { EngineState } from '#shared/state.ts';
 import { ClientMessageSchema, PROTOCOL_VERSION, type HostMessage } from '#shared/wire.ts';
 import type { Engine } from '../engine.ts';
+import { SEARCHED_KV_FIELDS } from '../kv-events/searched-fields.ts';
 import { silentLogger, type Logger } from '../log.ts';
 import { openSubscription, type Subscription, type SubscribeMessage } from './subscription.ts';
 import { tickerOf, type TickListener } from './ticker.ts';
@@ -136,7 +136,7 @@ export function createSession(engine: SessionEngine, sink: SessionSink, options:
     const { channel, filter } = message;
     if (channel === 'state') return openSubscription({ ...common, channel, state: () => engine.state() });
     if (channel === 'requests') return openSubscription({ ...common, channel, log: engine.requests, filter: compile(filter, REQUEST_FILTER_FIELDS) });
-    return openSubscription({ ...common, channel, log: engine.kv, filter: compile(filter, KV_FILTER_FIELDS) });
+    return openSubscription({ ...common, channel, log: engine.kv, filter: compile(filter, SEARCHED_KV_FIELDS) });
   }
 
   const { version, host, simulation } = engine.state();

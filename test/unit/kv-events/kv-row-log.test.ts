@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import { decodeMessage, decodePayload } from '#engine/kv-events/decode-batch.ts';
 import { KvRowLog } from '#engine/kv-events/kv-row-log.ts';
+import { SEARCHED_KV_FIELDS } from '#engine/kv-events/searched-fields.ts';
+import { compileFilter } from '#shared/filter/compile.ts';
 import type { KvRow } from '#shared/kv.ts';
 import { readHashes, type BlockHashes } from '#engine/kv-events/block-hashes.ts';
 import type { ExtraKey, StoredEvent } from '#engine/kv-events/kv-event.ts';
@@ -21,6 +23,25 @@ const notice = (note: string): RowEvent => ({ kind: 'error', note });
 
 function newLog(capacity: number, maxBytes = 1e9): KvRowLog {
   return new KvRowLog({ capacity, maxBytes, dropped: () => 4 });
+}
+
+/** One event that stores so many blocks of 16 tokens: hashes 1, 2, 3 ... and tokens 1000, 1001 ... */
+function prompt(blocks: number, firstToken = 1000): RowEvent {
+  const payload = encode([1, [{
+    type: 'BlockStored', block_hashes: Array.from({ length: blocks }, (_, index) => index + 1), parent_block_hash: 9999, block_size: 16, lora_id: null, medium: 'GPU', lora_name: null,
+    token_ids: Array.from({ length: blocks * 16 }, (_, index) => firstToken + index),
+  }], 0]);
+  const result = decodePayload(payload);
+  const [event] = result.ok ? result.batch.events : [];
+  if (event === undefined) throw new Error('no event');
+  return event;
+}
+
+/** Numbers of the rows that a filter finds where the log is. */
+function foundBy(log: KvRowLog, filter: string): number[] {
+  const compiled = compileFilter(filter, SEARCHED_KV_FIELDS);
+  if (!compiled.ok) throw new Error(compiled.error);
+  return Array.from(log.rows()).filter(compiled.matches).map(({ n }) => n);
 }
 
 function golden(name: string): readonly RowEvent[] {
@@ -51,6 +72,32 @@ describe('KvRowLog', () => {
     log.append(source, notice('c'));
     expect(Array.from(log.changedSince(0), (row) => [row.n, row.note])).toEqual([[3, 'c']]);
     expect(log.counters()).toMatchObject({ kept: 1, total: 3, evicted: 0 });
+  });
+
+  it('is searched by every hash and token of an event, not only by those a row shows', () => {
+    const log = newLog(10);
+    log.append(source, prompt(512));
+    log.append(source, prompt(1, 50_000));
+    log.append(source, notice('x'));
+    const [long] = log.rows();
+    expect([long?.hashes.length, long?.tokens?.length, long?.parent]).toEqual([16, 32, '000000000000270f']);
+    for (const hash of [1, 16, 17, 511, 512]) expect(foundBy(log, `hash:${hash.toString(16).padStart(16, '0')}`)).toEqual(hash === 1 ? [1, 2] : [1]);
+    for (const token of [1000, 1031, 1032, 1000 + 512 * 16 - 1]) expect(foundBy(log, `token:${token}`)).toEqual([1]);
+    expect(foundBy(log, `token:${1000 + 512 * 16}`)).toEqual([]);
+    expect(foundBy(log, 'token:50015')).toEqual([2]);
+    expect(foundBy(log, 'hash:0000000000000201')).toEqual([]);
+  });
+
+  it('knows the tokens of the newest events wholly, of those before only what their rows show', () => {
+    const log = new KvRowLog({ capacity: 100, maxBytes: 1e9, tailTokens: 1000, dropped: () => 0 });
+    for (let round = 0; round < 20; round += 1) log.append(source, prompt(10, 10_000 * (round + 1)));
+    for (let round = 0; round < 20; round += 1) expect(foundBy(log, `token:${10_000 * (round + 1) + 31}`), `${round}`).toEqual([round + 1]);
+    const last = Array.from({ length: 20 }, (_, round) => foundBy(log, `token:${10_000 * (round + 1) + 159}`).length);
+    // 128 tokens each of 1000, the rest of a round unused.
+    expect(last).toEqual([...Array.from({ length: 13 }, () => 0), ...Array.from({ length: 7 }, () => 1)]);
+    log.clear();
+    log.append(source, prompt(10, 7000));
+    expect([foundBy(log, 'token:7159'), foundBy(log, 'token:200159')]).toEqual([[21], []]);
   });
 
   it('evicts by bytes too, but keeps the newest however large', () => {
