@@ -13,7 +13,7 @@
 import type { StreamId } from '#shared/ids.ts';
 import type { BlockVerdict, Divergence, Explanation, ExplainRange, KeyPart, LostRange } from './answers.ts';
 import type { BlockGraph } from './block-graph.ts';
-import { nearestChildren, sameAfter } from './divergence.ts';
+import { nearestChildren } from './divergence.ts';
 import { ROOT } from './node-table.ts';
 import { nodeId } from './node-view.ts';
 import { blockSizeOf } from './prefix-query.ts';
@@ -198,7 +198,19 @@ class Explainer {
     const expected = this.#prompt.keyOf(index);
     const found = extras.read(nodes.extraOf(node));
     const parts = KEY_PARTS.filter((part) => JSON.stringify(expected[part]) !== JSON.stringify(found[part]));
-    return { kind: 'other_key', parts, expected, found, node: nodeId(this.#graph, node), blocks: 1 + sameAfter(this.#prompt, node, index + 1) };
+    return { kind: 'other_key', parts, expected, found, node: nodeId(this.#graph, node), blocks: 1 + this.#sameTokensAfter(node, index + 1) };
+  }
+
+  /** Blocks with the prompt's tokens in a row under `node`, whatever their keys: every block that a picture touches has its key. */
+  #sameTokensAfter(node: number, from: number): number {
+    const { nodes } = this.#graph;
+    let index = from;
+    for (let at = node; index < this.#prompt.blocks; index += 1) {
+      const [other] = nodes.findOtherKeys(at, this.#prompt.probeAt(index), 1);
+      at = this.#prompt.childOf(at, index) || (other ?? 0);
+      if (at === 0) break;
+    }
+    return index - from;
   }
 
   /** Not yet what was stored later only, such as the blocks that the prompt itself left behind. */

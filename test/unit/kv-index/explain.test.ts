@@ -113,8 +113,14 @@ describe('explain', () => {
   ] as const)('tells another %s from other tokens (%j)', (part, asked, event, expected, found) => {
     const { p0, ask } = setUp();
     p0.apply(stored([1, 2, 3, 4, 5], event), at(10));
-    const same = part === 'lora' ? 1 : 5;
-    expect(verdicts(ask(asked))[0]).toMatchObject([0, 5, { kind: 'other_key', parts: [part], expected, found, blocks: same }]);
+    expect(verdicts(ask(asked))[0]).toMatchObject([0, 5, { kind: 'other_key', parts: [part], expected, found, blocks: 5 }]);
+  });
+
+  it('counts all blocks that another picture alone keeps from matching: each that it touches has its key', () => {
+    const { p0, ask } = setUp();
+    p0.apply(stored([1, 2, 3, 4, 5], { extraKeys: [null, [['img2', 0]], [['img2', -2]], [['img2', -4]], null] }), at(10));
+    const media = [undefined, [['img1', 0]], [['img1', -2]], [['img1', -4]]] satisfies ExplainOptions['media'];
+    expect(verdicts(ask({ media })).slice(0, 2)).toMatchObject([[0, 1, { kind: 'hit' }], [1, 5, { kind: 'other_key', parts: ['media'], blocks: 4 }]]);
   });
 
   it('hits under the same salt, adapter and media', () => {
