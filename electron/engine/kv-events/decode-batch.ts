@@ -41,7 +41,7 @@ const decoder = new Decoder({ useBigInt64: true, mapKeyConverter: (key) => (type
 export function decodeMessage(frames: readonly Uint8Array[], limits: DecodeLimits = DEFAULT_DECODE_LIMITS): MessageResult {
   const [topic, sequence, payload] = frames;
   if (frames.length !== 3 || topic === undefined || sequence === undefined || payload === undefined) {
-    return { ok: false, reason: 'frame-count', detail: `${frames.length} frames instead of topic, sequence and payload`, seq: undefined };
+    return { ok: false, reason: 'frame-count', detail: `${frames.length} ${frames.length === 1 ? 'frame' : 'frames'} instead of topic, sequence and payload`, seq: undefined };
   }
   const seq = readSequence(sequence);
   if (seq === undefined) {

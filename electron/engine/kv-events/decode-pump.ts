@@ -4,7 +4,8 @@
  * nor one busy stream delays tokens or starves a quiet stream. What comes from a decode instance waits for a slice at most.
  *
  * The limit is shared: a lane is refused when the queue is full and the lane already has its fair share of it. So the
- * queue never holds more than twice the limit, and refused messages are counted by the lane.
+ * queue never holds more than twice the limit, and refused messages are counted by the lane. One message that is larger
+ * than all of that is taken by a queue with room, for the decoder to say what is wrong with it.
  */
 export interface QueueLimit {
   readonly messages: number;
@@ -60,7 +61,8 @@ export class DecodePump {
     const lanes = this.#lanes.size;
     const isFull = this.#messages >= this.#limit.messages || this.#bytes + bytes > this.#limit.bytes;
     const hasShare = lane.queued >= this.#limit.messages / lanes || lane.queuedBytes + bytes > this.#limit.bytes / lanes;
-    if (isFull && hasShare) return false;
+    const isOversize = bytes > this.#limit.bytes && lane.queued === 0 && this.#bytes < this.#limit.bytes;
+    if (isFull && hasShare && !isOversize) return false;
     this.#messages += 1;
     this.#bytes += bytes;
     this.#schedule();

@@ -14,6 +14,9 @@ export interface TextOptions {
   readonly hasRanks?: boolean;
 }
 
+/** Of the extra keys of an event, on a line. */
+const MAX_KEY_CHARS = 160;
+
 /**
  * One line: time, sequence, kind, blocks with hashes, `<-` parent, medium, tokens.
  * `12:00:01.250 #17     stored   2 blocks c910c6b15f1388cf 115e07e8277befe8 <-a3da5751f73e1ba1 GPU 32 tokens of 16: 1 2 3…`
@@ -72,8 +75,15 @@ function details(event: StoredEvent): string[] {
   return [
     ...(event.loraName === undefined ? [] : [`lora ${event.loraName}`]),
     ...(event.specKind === undefined || event.specKind === 'full_attention' ? [] : [event.specKind]),
+    ...(event.slidingWindow === undefined ? [] : [`of ${event.slidingWindow}`]),
+    ...(event.cacheSalt === undefined ? [] : [`salt ${JSON.stringify(event.cacheSalt)}`]),
+    ...(event.extraKeys?.some((keys) => keys !== null) === true ? [`keys ${cut(JSON.stringify(event.extraKeys.map(jsonValue)))}`] : []),
     ...(event.sessionId === undefined ? [] : [`session ${event.sessionId}`]),
   ];
+}
+
+function cut(text: string): string {
+  return text.length > MAX_KEY_CHARS ? `${text.slice(0, MAX_KEY_CHARS - 1)}…` : text;
 }
 
 /**

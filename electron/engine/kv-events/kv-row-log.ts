@@ -1,8 +1,9 @@
 /**
  * The history behind the KV events view: a ring of packed rows, capped in rows and in bytes. Columns of numbers hold
  * what every row has, an arena its hashes and the tokens it can show, a ring the other tokens of recent rows
- * (token-tails.ts); only rows with extras (kv-row.ts) have an object of their own. So a full ring is a handful of objects to the garbage collector, and recording an event copies some words.
- * Columns are reserved at once and touched only as they fill.
+ * (token-tails.ts); only rows with extras (kv-row.ts) have an object of their own. So a full ring is a handful of objects
+ * to the garbage collector, and recording an event copies some words. Columns are reserved at once and touched only as
+ * they fill.
  *
  * Rows never change after they were appended, so the number of a row is its change number. Invariants: the kept rows
  * are the last `kept` numbers; `bytes` is the sum of what they were charged with.

@@ -342,7 +342,7 @@ describe('bad input', () => {
     // What the two numbered ones stored is as unknown to the index as if they were lost.
     expect(indexes.get(events)?.stream(view(events).id)?.coverage.ranges.map(({ cause, from, to }) => [cause, from, to])).toEqual([['gap', 0, 0], ['gap', 1, 1]]);
     expect(Array.from(events.log.rows(), (row) => [row.kind, row.seq, row.note])).toEqual([
-      ['error', undefined, 'message not readable (frame-count): 1 frames instead of topic, sequence and payload'],
+      ['error', undefined, 'message not readable (frame-count): 1 frame instead of topic, sequence and payload'],
       ['error', 0, 'message not readable (malformed): payload: truncated'],
       ['error', 1, 'message not readable (malformed): payload: truncated'],
     ]);

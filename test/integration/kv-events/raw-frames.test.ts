@@ -53,7 +53,7 @@ test('a message that could not be read shows its frames and what is wrong with t
   await until(() => events.log.lastChange() === 2, 'two rows');
   expect(events.frames(1)).toMatchObject({
     frames: [{ name: 'other', bytes: 6, hex: Buffer.from('lonely').toString('hex') }],
-    problem: 'frame-count: 1 frames instead of topic, sequence and payload',
+    problem: 'frame-count: 1 frame instead of topic, sequence and payload',
   });
   const truncated = events.frames(2);
   expect(truncated).toMatchObject({ seq: 0, frames: [{}, {}, { name: 'payload', bytes: payload.length - 1 }], problem: 'malformed: payload: truncated' });

@@ -91,6 +91,18 @@ describe('DecodePump', () => {
     expect(lane.dropped).toBe(3);
   });
 
+  it('hands on a message larger than the whole queue, one at a time, so that it is not taken for a queue that was full', async () => {
+    const pump = new DecodePump({ messages: 10, bytes: 100 });
+    const seen: number[] = [];
+    const [lane, other] = [pump.open(({ bytes }) => seen.push(bytes)), pump.open(({ bytes }) => seen.push(bytes))];
+    expect([lane, lane, other].map((one) => one.offer([Buffer.alloc(101)], false))).toEqual([true, false, false]);
+    await drained(pump);
+    expect(other.offer([Buffer.alloc(500)], false)).toBe(true);
+    await drained(pump);
+    expect(seen).toEqual([101, 500]);
+    expect([lane.dropped, other.dropped]).toEqual([1, 1]);
+  });
+
   it('keeps room for a quiet lane while a flood fills the queue', () => {
     const pump = new DecodePump({ messages: 10, bytes: 1e6 });
     const busy = pump.open(() => undefined);

@@ -16,12 +16,16 @@ const texts = (name: string): string[] => records(name).map((record) => formatTe
 describe('formatText', () => {
   it.each([
     ['2025-04-30/0be6d05b5/stored-chain-int', '03:03:29.000 #1      stored   2 blocks b97a1432d92956be 115e07e8277befe8 <-c910c6b15f1388cf medium? 32 tokens of 16: 1000 1001 1002 1003 1004 1005 1006 1007…'],
-    ['2026-08-20/2f41c894e/stored-group1-swa', '03:03:30.123 #7      stored   1 block 115e07e8277befe8 <-c910c6b15f1388cf GPU group 1 32 tokens of 16: 1000 1001 1002 1003 1004 1005 1006 1007… sliding_window'],
+    ['2026-08-20/2f41c894e/stored-group1-swa', '03:03:30.123 #7      stored   1 block 115e07e8277befe8 <-c910c6b15f1388cf GPU group 1 32 tokens of 16: 1000 1001 1002 1003 1004 1005 1006 1007… sliding_window of 128'],
     ['2026-08-20/2f41c894e/stored-cpu-placeholder', '03:03:28.837 #12     stored   1 block b97a1432d92956be <-root CPU tokens not said'],
     ['2026-08-20/2f41c894e/removed-storage-local', '03:03:29.000 #17     removed  1 block c910c6b15f1388cf STORAGE LOCAL'],
     ['2026-08-20/2f41c894e/cleared', '03:03:29.250 #18     cleared  all GPU blocks of this rank'],
   ])('%s', (name, line) => {
     expect(texts(name)).toEqual([line]);
+  });
+
+  it('shows extra keys, which tell tenants, adapters and pictures apart, cut where they are long', () => {
+    expect(texts('2026-08-20/2f41c894e/stored-extra-keys')[0]).toMatch(/ keys \[\["a",\["5d41402abc4b2a76b9719d911017c592",4\],"tenant-salt",\{"bytes":"b8f6.{40,}…$/u);
   });
 
   it('counts the hashes it does not show', () => {
