@@ -21,6 +21,8 @@ interface Followed {
   /** The batch that came last, as it came and on our clock. */
   context: BatchContext | undefined;
   local: BatchContext | undefined;
+  /** The batch that was told as lost for an event that could not be read; it may have thousands. */
+  unread: BatchContext | undefined;
 }
 
 export class LocalTimeObserver implements KvObserver {
@@ -32,7 +34,7 @@ export class LocalTimeObserver implements KvObserver {
   }
 
   onOpen(stream: StreamIdentity): void {
-    this.#streams.set(stream.id, { clock: new PublisherClock(), nextSeq: undefined, context: undefined, local: undefined });
+    this.#streams.set(stream.id, { clock: new PublisherClock(), nextSeq: undefined, context: undefined, local: undefined, unread: undefined });
     this.#to.onOpen?.(stream);
   }
 
@@ -49,7 +51,10 @@ export class LocalTimeObserver implements KvObserver {
       followed.context = context;
       followed.local = local;
     }
-    if (event.kind === 'bad' && context.seq !== undefined) this.#to.onLost?.(stream, { from: context.seq, to: context.seq, epoch: context.epoch });
+    if (event.kind === 'bad' && context.seq !== undefined && followed.unread !== context) {
+      followed.unread = context;
+      this.#to.onLost?.(stream, { from: context.seq, to: context.seq, epoch: context.epoch });
+    }
     this.#to.onEvent?.(stream, local, event);
   }
 

@@ -86,10 +86,11 @@ describe('LocalTimeObserver', () => {
     expect(told).toEqual(['cleared 4 at 1000', 'cleared 4 at 1000', 'lost 5-6 of 1', 'cleared 7 at 1010', 'lost 8-9 of 1', 'cleared 10 at 1020']);
   });
 
-  it('tells the batch of an event that could not be read as lost', () => {
+  it('tells the batch of events that could not be read as lost, once', () => {
     const { told, observer } = setUp();
-    observer.onEvent(P0, batch(0, 1000, 1001), BAD);
-    expect(told).toEqual(['lost 0-0 of 1', 'bad 0 at 1000']);
+    const [first, second] = [batch(0, 1000, 1001), batch(1, 1010, 1011)];
+    for (const context of [first, first, second]) observer.onEvent(P0, context, BAD);
+    expect(told).toEqual(['lost 0-0 of 1', 'bad 0 at 1000', 'bad 0 at 1000', 'lost 1-1 of 1', 'bad 1 at 1010']);
   });
 
   it('tells nothing of a stream that is closed', () => {
