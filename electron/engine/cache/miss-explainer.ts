@@ -124,9 +124,11 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
   setOn(isOn: boolean): void {
     this.#keeper.isOn = isOn;
     if (isOn) return;
+    // Prompts of some that wait are let go already: what they wait for is the end of their answer.
+    const waiting = new Set([...this.#keeper.clear(), ...this.#late.keys(), ...this.#queue.map(({ record }) => record)]);
     this.#queue = [];
-    for (const record of [...this.#keeper.clear(), ...this.#late.keys()]) this.#set(record, unavailable(OFF_REASON));
     this.#late.clear();
+    for (const record of waiting) this.#set(record, unavailable(OFF_REASON));
     this.#fallback.clear();
   }
 
@@ -261,8 +263,10 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
     const answer = await promptTokens(source, { call, instances, authorization: typeof own === 'string' ? own : authorization });
     if (answer.ok) return await this.#report(job, source, answer.prompt);
     const waiting: LateJob = { source, reason: answer.reason, meanwhile };
-    if (leg.usage?.promptTokens !== undefined || leg.outcome !== 'running') return await this.#fromEvents(job, waiting);
-    if (record.state !== 'running' || this.#late.size >= MAX_LATE) return unavailable(`${answer.reason}; nor do events: too many requests were waiting for the end of their answer`);
+    if (leg.usage?.promptTokens !== undefined || leg.outcome !== 'running' || record.state !== 'running') return await this.#fromEvents(job, waiting);
+    // Switched off while it was asked for.
+    if (!this.isOn) return unavailable(OFF_REASON);
+    if (this.#late.size >= MAX_LATE) return unavailable(`${answer.reason}; nor do events: too many requests were waiting for the end of their answer`);
     this.#late.set(record, { ...job, late: waiting });
     return LATE;
   }
