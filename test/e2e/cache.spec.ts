@@ -46,6 +46,24 @@ test('hit rates are kept apart by source', async ({ app, host }) => {
   await expect(fleet).toContainText(/\d %/);
 });
 
+test('a link shows what was opened, hidden and put into a table', async ({ app }) => {
+  await openSection(app, 'Prefix tree');
+  const opened = await lines(app).and(app.locator('[aria-expanded="false"]')).first().getAttribute('data-node');
+  await app.locator(`[data-node="${opened}"]`).getByText('▸', { exact: true }).click();
+  await expect(app).toHaveURL(new RegExp(`open=${opened}(&|$)`));
+  await app.reload();
+  await expect(app.locator(`[data-node="${opened}"]`)).toHaveAttribute('aria-expanded', 'true');
+
+  await openSection(app, 'Hits');
+  await expect(app).not.toHaveURL(/open=/);
+  await app.getByRole('list', { name: 'Lines' }).getByRole('button', { name: 'engine, local' }).click();
+  await app.reload();
+  await expect(app.getByRole('list', { name: 'Lines' }).getByRole('button', { name: 'engine, local' })).toHaveAttribute('aria-pressed', 'false');
+  await app.getByRole('button', { name: 'table', exact: true }).click();
+  await app.reload();
+  await expect(app.getByRole('row', { name: /^fleet/ })).toBeVisible();
+});
+
 test('a request says why it missed', async ({ app, host }) => {
   await openView(app, 'requests');
   const list = new LiveList(app, 'requests');

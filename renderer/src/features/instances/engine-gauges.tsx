@@ -22,6 +22,7 @@ export function EngineGaugesSection({ instance, nowUnixMs }: { readonly instance
         {engine === undefined && scrapeError === undefined && <Message tone="plain">Nothing from /metrics yet.</Message>}
         {engine !== undefined && (
           <Facts
+            isPaired
             facts={[
               ['running', optional(engine.running, formatInteger)],
               ['waiting', optional(engine.waiting, formatInteger)],

@@ -52,6 +52,7 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
       <SectionHead title="Instance" />
       <div className={pane.block}>
         <Facts
+          isPaired
           facts={[
             ['address', <CopyText key="url" text={instance.url} label="address" />],
             ['role', instance.role],
@@ -70,6 +71,7 @@ export function InstanceDetail({ instance, engine, onClose }: InstanceDetailProp
       <div className={pane.block}>
         {role === 'encode' && <Message tone="plain">Encode legs are timed per request, in the Requests view.</Message>}
         <Facts
+          isPaired
           facts={[
             ['prefill p50 / p95 ms', servesPrefill && <QuantilePair key="prefill" quantiles={latency.prefillMs} tail="p95" />],
             ['TTFT p50 / p95 ms', servesDecode && <QuantilePair key="ttft" quantiles={latency.ttftMs} tail="p95" />],

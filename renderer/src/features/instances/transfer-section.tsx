@@ -32,6 +32,7 @@ export function TransferSection({ instance }: { readonly instance: InstanceView 
       <div className={pane.block}>
         {transfer === undefined && <Message tone="plain">Engines tell it at /server_info, which they have when started with VLLM_SERVER_DEV_MODE=1.</Message>}
         <Facts
+          isPaired
           facts={[
             ['KV connector', transfer?.kvConnector],
             ['KV role', transfer?.kvRole],
