@@ -3,8 +3,8 @@ import type { MissRange } from '#shared/cache.ts';
 import type { Role } from '#shared/vocabulary.ts';
 import type { MissShare } from './kept-report.ts';
 
-/** Tokens before a difference that tell what it is, e.g. `Current time: `. */
-const LEAD_TOKENS = 16;
+/** Tokens before a difference that tell what it is, e.g. `Current time: 2026-11-22T02:55:`, where each digit may be a token. */
+const LEAD_TOKENS = 32;
 const SHOWN_TOKENS = 24;
 
 /**

@@ -19,7 +19,7 @@ describe('missShares', () => {
   it('counts what follows a first miss under its cause, and the end of the prompt by itself', () => {
     const shares = missShares([range('hit', 32), range('diverges', 16, diverges(40)), range('diverges', 32), range('partial-block', 4)], PROMPT);
     expect(shares.map(({ kind, tokens }) => [kind, tokens])).toEqual([['diverges', 48], ['partial-block', 4]]);
-    expect(shares[0]).toMatchObject({ title: 'differs after 40 tokens', place: { token: 40, lead: Array.from(PROMPT.subarray(24, 40)), asked: Array.from(PROMPT.subarray(40, 64)), held: [900, 901] } });
+    expect(shares[0]).toMatchObject({ title: 'differs after 40 tokens', place: { token: 40, lead: Array.from(PROMPT.subarray(8, 40)), asked: Array.from(PROMPT.subarray(40, 64)), held: [900, 901] } });
   });
 
   it('keeps other kinds of misses of one prompt apart, and has nothing to say of a hit', () => {
