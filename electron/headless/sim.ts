@@ -53,7 +53,7 @@ function kvEventsOptions({ replayPort, replay, replayLayout, replayBuffer, topic
 /** Only what was given: the defaults are the simulator's. */
 function transferOptions(flags: SimFlags): Partial<SimInstanceOptions> {
   const { transfer, kvRole, peerPort, lease, transferTimeout, loadFailurePolicy, bidirectional, blocksTtl } = flags;
-  const { recomputeThreshold, paramsInStream, bootstrapPort, moriioProxy, moriioMode, moriioSchema, profiler, pooling } = flags;
+  const { recomputeThreshold, paramsInStream, bootstrapPort, moriioProxy, moriioMode, moriioSchema, profiler, pooling, lora } = flags;
   return {
     ...(transfer !== undefined && { transfer }),
     ...(kvRole !== undefined && { kvRole }),
@@ -68,6 +68,7 @@ function transferOptions(flags: SimFlags): Partial<SimInstanceOptions> {
     ...(bootstrapPort !== undefined && { bootstrapPort }),
     ...(profiler !== undefined && { profiler }),
     ...(pooling !== undefined && { pooling }),
+    ...(lora !== undefined && { loras: lora }),
     moriio: {
       ...(moriioProxy !== undefined && { proxy: moriioProxy }),
       ...(moriioMode !== undefined && { mode: moriioMode }),

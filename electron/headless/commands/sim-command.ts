@@ -63,6 +63,7 @@ export interface SimFlags {
   readonly apiKey?: string;
   readonly profiler?: boolean;
   readonly pooling?: boolean;
+  readonly lora?: readonly string[];
   readonly transfer?: SimTransfer;
   readonly kvRole?: 'kv_producer' | 'kv_consumer' | 'kv_both';
   readonly peerPort?: number;
@@ -137,6 +138,7 @@ export function addSimCommand(program: Command, { output, keepRunning }: Command
     .option('--speed <factor>', 'divides all simulated times (default: 1)', decimal(0.001, 1e6))
     .option('--seed <number>', 'same seed, same behaviour (default: 1)', wholeNumber(0, 2 ** 31))
     .option('--api-key <key>', 'bearer token it asks for under /v1 and /inference')
+    .option('--lora <name...>', 'adapters that it serves beside the model')
     .option('--profiler', 'a profiler is configured: /start_profile and /stop_profile exist')
     .option('--pooling', 'a pooling model: /v1/embeddings instead of generation');
   addTransferFlags(command)

@@ -35,7 +35,7 @@ describe('pdscope sim', () => {
   });
 
   it('hands the other flags on', async () => {
-    const flags = ['--bidirectional', '--blocks-ttl', '20s', '--lease', '5s', '--kv-role', 'kv_both', '--load-failure-policy', 'recompute', '--profiler', '--params-in-stream'];
+    const flags = ['--bidirectional', '--blocks-ttl', '20s', '--lease', '5s', '--kv-role', 'kv_both', '--load-failure-policy', 'recompute', '--profiler', '--params-in-stream', '--lora', 'sql', 'chat'];
     const sim = cli.run(['sim', '--role', 'both', ...flags]);
     const [, url = ''] = await sim.sees(/instance of .* at (\S+)\n/u);
     const info = (await (await fetch(`${url}/server_info?config_format=json`)).json()) as { vllm_config: { kv_transfer_config: object } };
@@ -44,6 +44,8 @@ describe('pdscope sim', () => {
       kv_connector_extra_config: { kv_lease_duration: 5, bidirectional_kv_xfer: true, decoder_kv_blocks_ttl: 20 },
     });
     expect((await fetch(`${url}/start_profile`, { method: 'POST' })).status).toBe(200);
+    const models = (await (await fetch(`${url}/v1/models`)).json()) as { readonly data: readonly { readonly id: string }[] };
+    expect(models.data.map(({ id }) => id)).toEqual(['sim/Qwen3-8B', 'sql', 'chat']);
     sim.child.kill('SIGTERM');
     expect(await sim.ended).toBe(0);
   });
