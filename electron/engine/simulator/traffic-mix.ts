@@ -1,7 +1,8 @@
 /**
  * What simulated clients ask: mostly conversations that share a system prompt and grow turn by turn, so that prefix caches
  * have something to hit; beside them single questions, completions, tool calls, JSON answers, log probabilities and
- * reasoning, of various lengths. The flavour adds what only some deployments see.
+ * reasoning, of various lengths. Some applications spoil the caches as real ones do: a clock in the system prompt, or a
+ * cache salt for each tenant. The flavour adds what only some deployments see.
  */
 import type { Api } from '#shared/vocabulary.ts';
 import { drawMedia } from './media-parts.ts';
@@ -54,6 +55,11 @@ const TOOLS: readonly unknown[] = [
 ];
 
 const MAX_CONVERSATIONS = 32;
+/** Every so many conversations, one is of an application that tells the model the time in each request. */
+const STAMPED_EVERY = 6;
+/** Every so many, one is of a tenant with a cache salt. */
+const SALTED_EVERY = 7;
+const TENANTS = ['tenant-blue', 'tenant-green'] as const;
 const SHARE = {
   conversation: 0.68,
   completion: 0.16,
@@ -76,6 +82,8 @@ const SHARE = {
 interface Conversation {
   readonly id: string;
   readonly messages: ChatMessage[];
+  readonly isStamped: boolean;
+  readonly cacheSalt: string | undefined;
   turnsLeft: number;
   isBusy: boolean;
 }
@@ -119,8 +127,9 @@ export class TrafficMix {
     const hasId = this.#flavour.hasConversationIds === true;
     if (hasId && this.#prng.next() < SHARE.edited) editHistory(conversation.messages, this.#prng);
     const question: ChatMessage = { role: 'user', content: this.#text() };
-    const messages = [...conversation.messages, question];
-    const body = { ...(hasId && { conversation_id: conversation.id }), messages, ...this.#length() };
+    const messages = [...(conversation.isStamped ? stamped(conversation.messages) : conversation.messages), question];
+    const { cacheSalt } = conversation;
+    const body = { ...(hasId && { conversation_id: conversation.id }), messages, ...(cacheSalt !== undefined && { cache_salt: cacheSalt }), ...this.#length() };
     return this.#plan('chat', body, (text) => {
       conversation.isBusy = false;
       conversation.turnsLeft -= 1;
@@ -136,7 +145,16 @@ export class TrafficMix {
     if (known !== undefined) return known;
     const content = SYSTEM_PROMPTS[this.#prng.int(SYSTEM_PROMPTS.length)] ?? '';
     this.#count += 1;
-    const fresh: Conversation = { id: `demo-${this.#count}`, messages: [{ role: 'system', content }], turnsLeft: 2 + this.#prng.int(7), isBusy: false };
+    const count = this.#count;
+    const fresh: Conversation = {
+      id: `demo-${count}`,
+      messages: [{ role: 'system', content }],
+      // Blocks of conversations with ids are read back by the next turn, whose prompt must extend them.
+      isStamped: count % STAMPED_EVERY === 0 && this.#flavour.hasConversationIds !== true,
+      cacheSalt: count % SALTED_EVERY === 0 ? TENANTS[(count / SALTED_EVERY) % TENANTS.length] : undefined,
+      turnsLeft: 2 + this.#prng.int(7),
+      isBusy: false,
+    };
     this.#conversations.push(fresh);
     return fresh;
   }
@@ -184,6 +202,12 @@ export class TrafficMix {
     const words = Array.from({ length: count }, () => WORDS[this.#prng.int(WORDS.length)] ?? 'and');
     return `${OPENINGS[this.#prng.int(OPENINGS.length)] ?? 'Tell me about'} ${words.join(' ')}.`;
   }
+}
+
+/** The system prompt begins with the time of the request, so no request shares more than the template with another. */
+function stamped(messages: readonly ChatMessage[]): ChatMessage[] {
+  const [system, ...rest] = messages;
+  return system === undefined ? [] : [{ ...system, content: `Current time: ${new Date().toISOString().slice(0, 19)}. ${system.content}` }, ...rest];
 }
 
 /** The person rewrites the last question or shortens the last answer: the next prompt does not extend what engines have. */

@@ -30,6 +30,11 @@ describe('demo traffic', () => {
     expect(share((body) => body['stream_options'] !== undefined)).toBeGreaterThan(0.1);
     expect(share((body) => body['prompt'] !== undefined)).toBeGreaterThan(0.05);
     expect(share((body) => Array.isArray(body['messages']) && body['messages'].length >= 4)).toBeGreaterThan(0.1);
+    // What spoils caches: a clock at the start of the system prompt, and salts of several tenants.
+    const clocks = bodies.flatMap(({ messages }) => /^Current time: (\d{4}-\d\d-\d\dT[\d:]{8})\. You /u.exec(messages?.[0]?.content)?.[1] ?? []);
+    expect(clocks.length / bodies.length).toBeGreaterThan(0.03);
+    expect(clocks.length / bodies.length).toBeLessThan(0.3);
+    expect(new Set(bodies.map((body) => body['cache_salt']))).toEqual(new Set([undefined, 'tenant-blue', 'tenant-green']));
     expect(instance.received[0]?.headers['authorization']).toBe('Bearer k');
     const metrics = (await send(instance, '/metrics')).text;
     const hits = Number(/vllm:prefix_cache_hits_total\{.*\} (.*)/u.exec(metrics)?.[1]);
