@@ -13,15 +13,20 @@ const BOUND = /^tcp:\/\/(?:\*|0\.0\.0\.0|\[?::\]?):(\d{1,5})$/u;
 /** undefined when the engine cannot be subscribed to by what it said. `ranks` is 1; further ranks are opened as they are found. */
 export function discoverKvEvents(origin: string, told: NonNullable<ServerFacts['kvEvents']>): KvEventsConfig | undefined {
   const { hostname } = new URL(origin);
-  const endpoint = reachable(hostname, told.endpoint);
+  const { firstRank = 0 } = told;
+  const endpoint = reachable(hostname, told.endpoint, firstRank);
   if (endpoint === undefined) return undefined;
-  const replayEndpoint = told.replayEndpoint === undefined ? undefined : reachable(hostname, told.replayEndpoint);
+  const replayEndpoint = told.replayEndpoint === undefined ? undefined : reachable(hostname, told.replayEndpoint, firstRank);
   const parsed = KvEventsConfigSchema.safeParse({ endpoint, topic: told.topic, ...(replayEndpoint !== undefined && { replayEndpoint }) });
   return parsed.success ? parsed.data : undefined;
 }
 
-function reachable(hostname: string, endpoint: string): string | undefined {
-  const port = BOUND.exec(endpoint)?.[1];
-  if (port !== undefined) return `tcp://${hostname}:${port}`;
+/** Ports count on over all nodes (vllm/distributed/kv_events.py, offset_endpoint_port). */
+function reachable(hostname: string, endpoint: string, firstRank: number): string | undefined {
+  const base = BOUND.exec(endpoint)?.[1];
+  if (base !== undefined) {
+    const port = Number(base) + firstRank;
+    return port > 65_535 ? undefined : `tcp://${hostname}:${port}`;
+  }
   return endpoint.startsWith('ipc://') && kindOfHost(hostname) === 'loopback' ? endpoint : undefined;
 }

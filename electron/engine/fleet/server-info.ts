@@ -13,8 +13,8 @@ export interface ServerFacts {
   readonly transfer: TransferFacts;
   /** Ranks that X-data-parallel-rank may name at this address. */
   readonly dpSize?: number;
-  /** Where it publishes KV events, as its flags say: the host may be a wildcard. */
-  readonly kvEvents?: { readonly endpoint: string; readonly replayEndpoint?: string; readonly topic: string };
+  /** Where it publishes KV events, as its flags say: the host may be a wildcard, and ports are those of rank 0, of all nodes'. `firstRank`: the instance's own first one, when it is another. */
+  readonly kvEvents?: { readonly endpoint: string; readonly replayEndpoint?: string; readonly topic: string; readonly firstRank?: number };
 }
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -24,6 +24,7 @@ const MAX_EXTRA_CONFIG_CHARS = 16 * 1024;
 const text = z.string().min(1).max(1024).optional().catch(undefined);
 const size = z.number().int().min(1).max(65_536).optional().catch(undefined);
 const ranks = z.number().int().min(1).max(MAX_RANKS).optional().catch(undefined);
+const rank = z.number().int().min(0).max(MAX_RANKS).optional().catch(undefined);
 const flag = z.boolean().optional().catch(undefined);
 
 const ConfigSchema = z.object({
@@ -34,13 +35,15 @@ const ConfigSchema = z.object({
       pipeline_parallel_size: size,
       data_parallel_size: ranks,
       data_parallel_size_local: ranks,
+      data_parallel_index: rank,
+      data_parallel_rank: rank,
       data_parallel_external_lb: flag,
       data_parallel_hybrid_lb: flag,
     })
     .optional()
     .catch(undefined),
   kv_events_config: z
-    .object({ enable_kv_cache_events: flag, publisher: text, endpoint: text, replay_endpoint: text, topic: z.string().max(1024).optional().catch(undefined) })
+    .object({ enable_kv_cache_events: flag, publisher: text, endpoint: text, replay_endpoint: text, buffer_steps: z.number().optional().catch(undefined), topic: z.string().max(1024).optional().catch(undefined) })
     .nullish()
     .catch(undefined),
   kv_transfer_config: z
@@ -88,16 +91,24 @@ export function serverFactsOf(body: unknown): ServerFacts | undefined {
   if (cache?.block_size !== undefined) facts.blockSize = cache.block_size;
   const kvBytesPerToken = modelKvBytes(config);
   if (kvBytesPerToken !== undefined) facts.kvBytesPerToken = kvBytesPerToken;
-  const kvEvents = kvEventsOf(parsed.data.kv_events_config);
+  const kvEvents = kvEventsOf(parsed.data.kv_events_config, firstRankOf(parallel));
   if (Object.keys(facts).length === 0 && dpSize === undefined && kvEvents === undefined) return undefined;
   return { transfer: facts, ...(dpSize !== undefined && { dpSize }), ...(kvEvents !== undefined && { kvEvents }) };
 }
 
 /** undefined unless the engine publishes over ZMQ. */
-function kvEventsOf(config: z.output<typeof ConfigSchema>['kv_events_config']): ServerFacts['kvEvents'] {
+function kvEventsOf(config: z.output<typeof ConfigSchema>['kv_events_config'], firstRank: number): ServerFacts['kvEvents'] {
   if (config?.enable_kv_cache_events !== true || config.endpoint === undefined || (config.publisher ?? 'zmq') !== 'zmq') return undefined;
-  const { endpoint, replay_endpoint: replayEndpoint, topic = '' } = config;
-  return { endpoint, topic, ...(replayEndpoint !== undefined && { replayEndpoint }) };
+  const { endpoint, topic = '' } = config;
+  // With no batch kept there is nothing to ask for.
+  const replayEndpoint = config.buffer_steps === 0 ? undefined : config.replay_endpoint;
+  return { endpoint, topic, ...(replayEndpoint !== undefined && { replayEndpoint }), ...(firstRank > 0 && { firstRank }) };
+}
+
+/** Of an instance that serves its own ranks only: the first of them, of all nodes' (vllm/engine/arg_utils.py, data_parallel_start_rank). */
+function firstRankOf(parallel: z.output<typeof ConfigSchema>['parallel_config']): number {
+  if (parallel?.data_parallel_external_lb !== true && parallel?.data_parallel_hybrid_lb !== true) return 0;
+  return parallel.data_parallel_index ?? parallel.data_parallel_rank ?? 0;
 }
 
 function configIn(body: unknown): unknown {

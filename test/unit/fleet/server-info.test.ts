@@ -58,7 +58,24 @@ describe('where KV events are', () => {
     }
   });
 
+  it('are told without a replay socket when that keeps no batches', () => {
+    expect(serverFactsOf({ vllm_config: { kv_events_config: { ...events, buffer_steps: 0 } } })?.kvEvents).toEqual({ endpoint: 'tcp://*:5557', topic: 'kv@p0' });
+    expect(serverFactsOf({ vllm_config: { kv_events_config: { ...events, buffer_steps: 1 } } })?.kvEvents?.replayEndpoint).toBe('tcp://*:5558');
+  });
+
   it.each([
+    ['one rank of a later node', { data_parallel_external_lb: true, data_parallel_size: 16, data_parallel_rank: 9 }, 9],
+    ['one whose rank is told as its index', { data_parallel_external_lb: true, data_parallel_size: 1, data_parallel_rank: 0, data_parallel_index: 3 }, 3],
+    ['several ranks of a later node', { data_parallel_hybrid_lb: true, data_parallel_size: 16, data_parallel_size_local: 8, data_parallel_rank: 8 }, 8],
+    ['the first node', { data_parallel_hybrid_lb: true, data_parallel_size: 16, data_parallel_size_local: 8, data_parallel_rank: 0 }, undefined],
+    ['all ranks behind one address', { data_parallel_size: 16, data_parallel_rank: 8 }, undefined],
+  ])('begin at the first rank of the instance: %s', (_name, parallel, expected) => {
+    expect(serverFactsOf({ vllm_config: { parallel_config: parallel, kv_events_config: events } })?.kvEvents?.firstRank).toBe(expected);
+  });
+
+  it.each([
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://*:5557', topic: '', replayEndpoint: 'tcp://*:5600', firstRank: 9 }, { endpoint: 'tcp://10.0.0.1:5566', replayEndpoint: 'tcp://10.0.0.1:5609' }],
+    ['http://10.0.0.1:8000', { endpoint: 'tcp://*:65535', topic: '', firstRank: 9 }, undefined],
     ['http://10.0.0.1:8000', { endpoint: 'tcp://*:5557', topic: '' }, { endpoint: 'tcp://10.0.0.1:5557' }],
     ['http://[fd00::1]:8000', { endpoint: 'tcp://[::]:5557', topic: 'kv', replayEndpoint: 'tcp://0.0.0.0:5558' }, { endpoint: 'tcp://[fd00::1]:5557', topic: 'kv', replayEndpoint: 'tcp://[fd00::1]:5558' }],
     ['http://10.0.0.1:8000', { endpoint: 'tcp://10.0.0.9:5557', topic: '' }, undefined],
