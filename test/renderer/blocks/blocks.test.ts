@@ -1,4 +1,4 @@
-import { assert, property, array, integer } from 'fast-check';
+import { assert, property, array, integer } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { formatBlockRef, parseBlockRef } from '../../../renderer/src/blocks/block-ref.ts';
 import { groupHolders } from '../../../renderer/src/blocks/holders.ts';

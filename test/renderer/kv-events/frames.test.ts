@@ -1,4 +1,4 @@
-import { assert, jsonValue, property, uint8Array } from 'fast-check';
+import { assert, jsonValue, property, uint8Array } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { hexDump, hexLines, sequenceOf } from '../../../renderer/src/features/kv-events/hex-lines.ts';
 import { indentJson } from '../../../renderer/src/features/kv-events/indent-json.ts';

@@ -1,4 +1,4 @@
-import { array, assert, constantFrom, integer, property, record } from 'fast-check';
+import { array, assert, constantFrom, integer, property, record } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { MISS_KINDS, type MissRange } from '#shared/cache.ts';
 import { blockSpan, missSegments, tokensByKind } from '../../../renderer/src/features/requests/detail/why/miss-bar-layout.ts';

@@ -1,4 +1,4 @@
-import { array, assert, integer, property, record } from 'fast-check';
+import { array, assert, integer, property, record } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { RowBuffer } from '../../../renderer/src/stores/row-buffer.ts';
 

@@ -1,4 +1,4 @@
-import { assert, constantFrom, property, record, string, type Arbitrary } from 'fast-check';
+import { assert, constantFrom, property, record, string, type Arbitrary } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { VIEWS } from '#shared/views.ts';
 import { DEFAULT_URL_STATE, formatHash, parseHash, switchView, type UrlState } from '../../../renderer/src/url/url-state.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Confidence, HitSource } from '#shared/cache.ts';
 import type { InstanceId } from '#shared/ids.ts';

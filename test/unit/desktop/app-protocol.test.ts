@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { APP_SCHEME_PRIVILEGES, createAppProtocol, resolveAsset } from '../../../electron/main/app-protocol.ts';
 

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { compileFilter } from '#shared/filter/compile.ts';
 import { FINDING_FILTER_FIELDS } from '#shared/filter/finding-fields.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { parsePrometheusText, type MetricSample } from '#engine/fleet/prometheus-text.ts';
 

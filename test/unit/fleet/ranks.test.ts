@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import type { Instance } from '#engine/fleet/instance.ts';
 import { chooseRank, countRank, setDpSize } from '#engine/fleet/ranks.ts';

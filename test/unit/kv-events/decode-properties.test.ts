@@ -1,5 +1,5 @@
 import { decode } from '@msgpack/msgpack';
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { decodeMessage, decodePayload, type MessageResult } from '#engine/kv-events/decode-batch.ts';
 import { decodeEvent } from '#engine/kv-events/decode-event.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { DecodePump } from '#engine/kv-events/decode-pump.ts';
 import { IntakeTurn } from '#engine/kv-events/intake-turn.ts';

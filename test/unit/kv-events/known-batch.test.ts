@@ -1,5 +1,5 @@
 /** What is read straight from bytes is what the general way reads, for every payload whatsoever. */
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_DECODE_LIMITS, decodeGeneric, decodePayload } from '#engine/kv-events/decode-batch.ts';
 import { readKnownBatch } from '#engine/kv-events/known-batch.ts';

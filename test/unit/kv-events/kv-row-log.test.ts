@@ -1,5 +1,5 @@
 import { encode } from '@msgpack/msgpack';
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import { decodeMessage, decodePayload } from '#engine/kv-events/decode-batch.ts';

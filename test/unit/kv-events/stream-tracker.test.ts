@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { StreamTracker, type Verdict } from '#engine/kv-events/stream-tracker.ts';
 

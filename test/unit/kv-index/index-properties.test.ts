@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import type { StreamBlocks } from '#engine/kv-index/stream-blocks.ts';
 import type { BlockVerdict } from '#engine/kv-index/answers.ts';

@@ -3,7 +3,7 @@
  * restarts, losses, repeats and replays is what a naive model holds that was told the same batches in the engine's order.
  * Everything between the socket and the index is real: queue, decoder, tracker, gap filler, applier, observer.
  */
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { DecodePump } from '#engine/kv-events/decode-pump.ts';
 import { FrameRing } from '#engine/kv-events/frame-ring.ts';

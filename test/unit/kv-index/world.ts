@@ -2,7 +2,7 @@
  * A small world of prompts to make events from: every prompt is a path of blocks, engines name blocks by a hash of their
  * path and of their own seed, and tell of them as engines do. Small enough that collisions of content are common.
  */
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { createHash } from 'node:crypto';
 import type { KvEvent } from '#engine/kv-events/kv-event.ts';
 import { removed, stored } from './events.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { createLinter } from '#engine/proxy/lint/create-linter.ts';
 import { CONNECTORS, LEG_KINDS } from '#shared/vocabulary.ts';

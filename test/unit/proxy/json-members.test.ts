@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, test } from 'vitest';
 import { editMembers, jsonKey, lastValueOf, memberValue, scanElements, scanMembers } from '#engine/proxy/json-members.ts';
 

@@ -1,7 +1,7 @@
 /** Registration messages: bytes of real vLLM engines of every generation, and garbage. */
 import { readFileSync } from 'node:fs';
 import { encode } from '@msgpack/msgpack';
-import { assert as check, boolean, constant, constantFrom, dictionary, integer, nat, oneof, property, string, uint8Array } from 'fast-check';
+import { assert as check, boolean, constant, constantFrom, dictionary, integer, nat, oneof, property, string, uint8Array } from '../../support/properties.ts';
 import { describe, expect, test } from 'vitest';
 import { MAX_PAYLOAD_BYTES, readMessage } from '#engine/proxy/connectors/moriio/message.ts';
 

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import type { Instance } from '#engine/fleet/instance.ts';
 import type { ClientRequest } from '#engine/proxy/client-request.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { hashBlock, rootHash, type BlockHash } from '#engine/simulator/block-hash.ts';
 import { KvCache, type Block } from '#engine/simulator/kv-cache.ts';

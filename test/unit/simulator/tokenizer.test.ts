@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { decodeTokens, encodeText, EOS_TOKEN, tokenText, VOCABULARY_SIZE } from '#engine/simulator/tokenizer.ts';
 

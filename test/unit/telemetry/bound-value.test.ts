@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { boundValue } from '#engine/telemetry/bound-value.ts';
 import { redactHeaders } from '#engine/telemetry/redact.ts';

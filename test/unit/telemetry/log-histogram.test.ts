@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { bucketOf, LogHistogram, MAX_BUCKET, RELATIVE_ERROR, valueOfBucket } from '#engine/telemetry/log-histogram.ts';
 

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import type { RequestTrace } from '#engine/telemetry/trace.ts';
 import type { RecordId } from '#shared/ids.ts';

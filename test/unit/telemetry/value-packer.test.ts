@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { SharedTexts } from '#engine/telemetry/shared-texts.ts';
 import { ValuePacker } from '#engine/telemetry/value-packer.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { LogHistogram } from '#engine/telemetry/log-histogram.ts';
 import { CounterSeries, DistributionSeries, GaugeSeries, SERIES_SECONDS, SUMMARY_SECONDS } from '#engine/telemetry/windowed.ts';

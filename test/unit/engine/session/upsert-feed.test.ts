@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { UpsertFeed } from '#engine/session/upsert-feed.ts';
 import { finish, MemoryRowLog } from './memory-row-log.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../../support/properties.ts';
 import { expect, test } from 'vitest';
 import type { Instance } from '#engine/fleet/instance.ts';
 import { ConversationCache, type HeldBlocks } from '#engine/proxy/connectors/conversation/conversation-cache.ts';

@@ -1,5 +1,5 @@
 /** Whether a prompt extends a turn: checked against a model that renders prompts to text and looks for the prefix. */
-import * as fc from 'fast-check';
+import { fc } from '../../../support/properties.ts';
 import { describe, expect, test } from 'vitest';
 import type { Api } from '#shared/vocabulary.ts';
 import type { ClientRequest } from '#engine/proxy/client-request.ts';

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import { fc } from '../../../support/properties.ts';
 import { describe, expect, test } from 'vitest';
 import { Detokenizer, OVERLAP_TOKENS } from '#engine/proxy/connectors/render/detokenizer.ts';
 
