@@ -22,7 +22,8 @@ async function demo(connector: ConnectorName, shape: EngineOptions['demo'] = { p
 }
 
 const rows = (engine: Engine): RequestRow[] => Array.from(engine.requests.rows());
-const failures = (engine: Engine): unknown[] => rows(engine).flatMap(({ state, error, connector }) => (state === 'error' ? [{ connector, error }] : []));
+/** Requests since `from` that failed. */
+const failures = (engine: Engine, from = 0): unknown[] => rows(engine).flatMap(({ n, state, error, connector }) => (n > from && state === 'error' ? [{ connector, error }] : []));
 
 /** Requests of a connector that ended well since `from`. */
 const okOf = (engine: Engine, connector: ConnectorName, from = 0): RequestRow[] =>
@@ -68,7 +69,8 @@ describe('the demo, told to use another protocol', () => {
       await engine.call('connector.set', { connector });
       const from = engine.state().totals.received;
       await waitFor(`requests with ${connector}`, () => okOf(engine, connector, from).length >= 8);
-      expect({ connector, failed: failures(engine).filter((row) => (row as { connector: string }).connector === connector) }).toEqual({ connector, failed: [] });
+      // What was under way at the switch may be cut: clients are held back, but not waited for without end.
+      expect({ connector, failed: failures(engine, from) }).toEqual({ connector, failed: [] });
     }
     expect(engine.state().instances.filter(({ role, state }) => role === 'both' && state !== 'disabled')).toEqual([]);
   });

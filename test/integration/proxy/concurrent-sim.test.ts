@@ -183,7 +183,7 @@ test.each(CONNECTORS.flatMap((connector) => [[connector, 'error-500'], [connecto
 test.each(CONNECTORS.flatMap((connector) => (['prefill', 'decode'] as const).map((phase) => [connector, phase] as const)))(
   '%s: a client that leaves during %s stops both engines',
   async (connector, phase) => {
-    await using cluster = await startCluster(connector, ['prefill', 'decode'], { speed: 1, transferTimeoutMs: 1000, leaseMs: 1000 });
+    await using cluster = await startCluster(connector, ['prefill', 'decode'], { speed: 1, transferTimeoutMs: 3000, leaseMs: 3000 });
     await chat(cluster, { messages: [{ role: 'user', content: 'short' }], max_tokens: 1 });
     const client = new AbortController();
     const body = { model: MODEL, messages: [{ role: 'user', content: LONG_PROMPT.repeat(4) }], max_tokens: 2000, ignore_eos: true };

@@ -4,6 +4,9 @@ import { expect, test } from 'vitest';
 import { CHAT_BODY, post, startHarness, until } from './harness.ts';
 import { closedPort, events, json, startUpstream, type Script } from './scripted-upstream.ts';
 
+/** For legs that fall silent: those that do not answer sooner on a slow machine, too. */
+const SILENCE_MS = 1500;
+
 const PREFILL_OK = json('{"id":"x","choices":[],"kv_transfer_params":{"remote_engine_id":"e1","remote_block_ids":[1]}}');
 const DECODE_OK = json({ ok: 1 });
 const reset: Script = (res) => void res.socket?.resetAndDestroy();
@@ -258,11 +261,11 @@ test('a silent leg runs into the headers timeout and is repeated on another inst
   await using silent = await startUpstream(hang);
   await using prefill = await startUpstream(PREFILL_OK);
   await using decode = await startUpstream(DECODE_OK);
-  await using harness = await startHarness({ prefill: [silent.origin, prefill.origin], decode: [decode.origin], timeouts: { headersMs: 50 } });
+  await using harness = await startHarness({ prefill: [silent.origin, prefill.origin], decode: [decode.origin], timeouts: { headersMs: SILENCE_MS } });
   expect((await post(`${harness.origin}/v1/chat/completions`, CHAT_BODY)).status).toBe(200);
   expect(harness.tracer.last.legs[0]?.error).toMatchObject({ code: 'headers_timeout', leg: 'prefill' });
   await until(() => silent.received[0]?.isAborted);
-  await using alone = await startHarness({ prefill: [silent.origin], decode: [decode.origin], timeouts: { headersMs: 50 } });
+  await using alone = await startHarness({ prefill: [silent.origin], decode: [decode.origin], timeouts: { headersMs: SILENCE_MS } });
   const response = await post(`${alone.origin}/v1/chat/completions`, CHAT_BODY);
   expect(response.status).toBe(504);
   expect(((await response.json()) as ErrorBody).pdscope.code).toBe('headers_timeout');
@@ -271,7 +274,7 @@ test('a silent leg runs into the headers timeout and is repeated on another inst
 test('a stream that falls silent runs into the idle timeout', async () => {
   await using prefill = await startUpstream(PREFILL_OK);
   await using decode = await startUpstream((res) => void res.writeHead(200, { 'content-type': 'text/event-stream' }).write(FIRST));
-  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], timeouts: { idleMs: 50 } });
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], timeouts: { idleMs: SILENCE_MS } });
   const text = await (await post(`${harness.origin}/v1/chat/completions`, { ...CHAT_BODY, stream: true })).text();
   expect(JSON.parse(text.slice(FIRST.length + 6))).toMatchObject({ error: { code: 'idle_timeout' } });
   await until(() => decode.received[0]?.isAborted);
@@ -346,7 +349,7 @@ test('a client that reads nothing holds the instance back, and is let go when it
       if (!res.write(block)) await until(() => !res.writableNeedDrain || request.isAborted);
     }
   });
-  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], timeouts: { idleMs: 400 } });
+  await using harness = await startHarness({ prefill: [prefill.origin], decode: [decode.origin], timeouts: { idleMs: SILENCE_MS } });
   const { port, hostname } = new URL(harness.origin);
   const socket = connect(Number(port), hostname);
   const body = JSON.stringify({ ...CHAT_BODY, stream: true });

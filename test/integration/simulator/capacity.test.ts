@@ -15,7 +15,7 @@ async function start(options: Partial<SimInstanceOptions>): Promise<SimInstance>
 
 describe('an instance under load', () => {
   it('makes requests wait while the cache is full, and shows it in the metrics', async () => {
-    const instance = await start({ blocks: 8, speed: 1, timing: { decodeStepMs: 300 } });
+    const instance = await start({ blocks: 8, speed: 1, timing: { decodeStepMs: 1000 } });
     const leave = new AbortController();
     send(instance, COMPLETIONS, { body: { prompt: prompt(100), max_tokens: 20, ignore_eos: true }, signal: leave.signal }).catch(() => {});
     await waitFor('it runs', () => instance.stats().running === 1);
@@ -43,7 +43,7 @@ describe('an instance under load', () => {
   });
 
   it('runs no more than maxNumSeqs at once', async () => {
-    const instance = await start({ maxNumSeqs: 2, speed: 1, timing: { decodeStepMs: 300 } });
+    const instance = await start({ maxNumSeqs: 2, speed: 1, timing: { decodeStepMs: 1000 } });
     const leave = new AbortController();
     for (let index = 0; index < 5; index += 1) {
       send(instance, COMPLETIONS, { body: { prompt: prompt(10), max_tokens: 9, ignore_eos: true }, signal: leave.signal }).catch(() => {});

@@ -2,6 +2,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import { COMPLETIONS, json, prompt, send, waitFor, type Answer } from './sim-client.ts';
 
+/** Real time: long enough for what does arrive on a slow machine; tests that wait in vain wait as long. */
+const TIMEOUT_MS = 1500;
+
 const open: SimInstance[] = [];
 afterEach(async () => {
   await Promise.all(open.splice(0).map((instance) => instance.close()));
@@ -126,7 +129,7 @@ describe('Mooncake', () => {
   });
 
   it('addresses the rank by its engine id', async () => {
-    const [p, d] = [await start('prefill', { dpSize: 2 }), await start('decode', { transferTimeoutMs: 80 })];
+    const [p, d] = [await start('prefill', { dpSize: 2 }), await start('decode', { transferTimeoutMs: TIMEOUT_MS })];
     const [right, wrong] = [await referenceTo(p, 1, 2), await referenceTo(p, 0, 2)];
     await prefill(p, { rank: '1' });
     expect((await decode(d, wrong)).status).toBe(500);
@@ -171,7 +174,7 @@ describe('Mooncake', () => {
   });
 
   it('P lets go of what nobody fetched after the timeout', async () => {
-    const p = await start('prefill', { transferTimeoutMs: 40 });
+    const p = await start('prefill', { transferTimeoutMs: TIMEOUT_MS });
     await prefill(p);
     expect(p.stats().pinnedBlocks).toBe(4);
     await waitFor('P is free', () => isFree(p));
@@ -206,7 +209,7 @@ describe('Mooncake', () => {
   });
 
   it('an incomplete reference waits without end, and a transfer id used twice waits for a second KV', async () => {
-    const [p, d] = [await start('prefill'), await start('decode', { transferTimeoutMs: 80 })];
+    const [p, d] = [await start('prefill'), await start('decode', { transferTimeoutMs: TIMEOUT_MS })];
     const reference = await referenceTo(p);
     await prefill(p);
     expect((await decode(d, reference)).status).toBe(200);

@@ -3,7 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { startSimInstance, type SimInstance, type SimInstanceOptions } from '#engine/simulator/sim-instance.ts';
 import { createSharedStore } from '#engine/simulator/shared-store.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { CHAT, COMPLETIONS, json, listen, prompt, send, sseObjects, waitFor } from './sim-client.ts';
+
+/** Real time: for leases that end in the test, but not before D asks on a slow machine. */
+const LEASE_MS = 2000;
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -133,7 +137,7 @@ describe('NIXL pull', () => {
     expect(d.death).toContain('assert num_external_tokens == 0');
     expect((await send(d, '/health')).status).toBe(503);
     expect((await send(d, COMPLETIONS, { body: { ...BODY, max_tokens: 1 } })).status).toBe(500);
-    const deadlineMs = performance.now() + 5000;
+    const deadlineMs = performance.now() + WAIT_LIMIT_MS;
     const isRefused = (): Promise<boolean> => send(d, '/health').then(() => false, (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED');
     while (!(await isRefused())) if (performance.now() > deadlineMs) throw new Error('the process did not exit');
     await d.setFault('none');
@@ -175,18 +179,18 @@ describe('NIXL pull', () => {
   });
 
   it('keeps a lease alive by heartbeats while D has no room, unless tp_size is missing', async () => {
-    const p = await start('prefill', { leaseMs: 200 });
-    const params = await prefill(p);
-    const other = await prefill(p);
     // Each D has room for one request only, and that one goes on until its client leaves.
     const busy = async (): Promise<{ d: SimInstance; leave: AbortController }> => {
-      const d = await start('decode', { blocks: 8, leaseMs: 200, speed: 1, timing: { decodeStepMs: 300 } });
+      const d = await start('decode', { blocks: 8, leaseMs: LEASE_MS, speed: 1, timing: { decodeStepMs: 3000 } });
       const leave = new AbortController();
       send(d, COMPLETIONS, { body: { prompt: prompt(80, 'white'), max_tokens: 40, ignore_eos: true }, signal: leave.signal }).catch(() => {});
       await waitFor('D is full', () => d.stats().running === 1);
       return { d, leave };
     };
     const [kept, lost] = [await busy(), await busy()];
+    // Now, so that the leases last until D asks.
+    const p = await start('prefill', { leaseMs: LEASE_MS });
+    const [params, other] = [await prefill(p), await prefill(p)];
     const { tp_size: _dropped, ...noHeartbeat } = other;
     const answers = [
       send(kept.d, COMPLETIONS, { body: decodeBody(params, { max_tokens: 2 }) }),
@@ -200,7 +204,7 @@ describe('NIXL pull', () => {
 
   it('frees P when D refuses the request, or its client leaves before it was scheduled', async () => {
     const p = await start('prefill');
-    const d = await start('decode', { blocks: 8, speed: 1, timing: { decodeStepMs: 300 } });
+    const d = await start('decode', { blocks: 8, speed: 1, timing: { decodeStepMs: 3000 } });
     const refused = await send(d, COMPLETIONS, { body: decodeBody(await prefill(p), { min_tokens: 30 }) });
     expect(refused.status).toBe(400);
     expect(p.stats().leases).toBe(0);
@@ -217,8 +221,8 @@ describe('NIXL pull', () => {
   });
 
   it('a D that dies tells nobody: P waits for its lease to end', async () => {
-    const p = await start('prefill', { leaseMs: 150 });
-    const d = await start('decode', { timing: { transferBaseMs: 20 }, speed: 1 });
+    const p = await start('prefill', { leaseMs: LEASE_MS });
+    const d = await start('decode', { timing: { transferBaseMs: 60_000 }, speed: 1 });
     const params = await prefill(p);
     send(d, COMPLETIONS, { body: decodeBody(params) }).catch(() => {});
     await waitFor('loading', () => d.stats().loading === 1);

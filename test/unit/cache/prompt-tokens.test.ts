@@ -4,6 +4,7 @@ import { promptSource } from '#engine/cache/prompt-source.ts';
 import { promptTokens, type PromptAnswer } from '#engine/cache/prompt-tokens.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
 import type { RecordedApi } from '#shared/vocabulary.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { closers, engineNamed, type Handle } from './fake-engine.ts';
 
 const RENDER = '/v1/chat/completions/render';
@@ -12,7 +13,7 @@ const missing = { status: 404, text: '{"detail":"Not Found"}' };
 const CHAT = { model: 'm', messages: [{ role: 'user', content: 'hi' }], tools: [{ type: 'function' }], chat_template_kwargs: { enable_thinking: true }, temperature: 0.5 };
 const PICTURE = { ...CHAT, messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] };
 
-function calls(timeoutMs = 2000): EngineCall {
+function calls(timeoutMs = WAIT_LIMIT_MS): EngineCall {
   const call = new EngineCall({ timeoutMs });
   closers.unshift(() => call.close());
   return call;
@@ -36,7 +37,7 @@ describe('promptTokens', () => {
   it('does not read the tensors of media, however many bytes they have', async () => {
     const rendered = { token_ids: [1, 2, 3], features: { mm_hashes: { image: ['"kwargs_data"'] }, mm_placeholders: { image: [{ offset: 1, length: 2 }] }, kwargs_data: { image: ['x'.repeat(2_000_000)] } }, model: 'm' };
     const p0 = await engineNamed('P0', () => ok(rendered));
-    const call = new EngineCall({ timeoutMs: 2000, maxAnswerBytes: 100_000 });
+    const call = new EngineCall({ timeoutMs: WAIT_LIMIT_MS, maxAnswerBytes: 100_000 });
     closers.unshift(() => call.close());
     expect(await ask('chat', PICTURE, [p0], call)).toEqual({ ok: true, prompt: { tokens: Uint32Array.of(1, 2, 3), from: 'render', media: [{ hash: '"kwargs_data"', offset: 1, length: 2 }] } });
   });

@@ -3,10 +3,11 @@ import { EngineCall } from '#engine/cache/engine-call.ts';
 import { TokenText } from '#engine/cache/token-text.ts';
 import type { Instance } from '#engine/fleet/instance.ts';
 import { waitFor } from '../../integration/engine/wait-for.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 import { closers, engineNamed, type Handle } from './fake-engine.ts';
 
-function textOver(instances: readonly Instance[], patienceMs = 5000): TokenText {
-  const call = new EngineCall({ timeoutMs: 2000, maxAnswerBytes: 10_000 });
+function textOver(instances: readonly Instance[], patienceMs = WAIT_LIMIT_MS): TokenText {
+  const call = new EngineCall({ timeoutMs: WAIT_LIMIT_MS, maxAnswerBytes: 10_000 });
   closers.unshift(() => call.close());
   return new TokenText({ call, instances: () => instances, authorization: undefined, patienceMs, capacity: 3 });
 }
@@ -59,7 +60,7 @@ describe('TokenText', () => {
   });
 
   it('does not wait longer than a moment; what comes later is there the next time', async () => {
-    let answer: () => void = () => undefined;
+    let answer: (() => void) | undefined;
     const text = textOver([await engineNamed('P0', async () => {
       await new Promise<void>((resolve) => {
         answer = resolve;
@@ -67,7 +68,9 @@ describe('TokenText', () => {
       return { text: JSON.stringify({ prompt: '<1>' }) };
     })], 50);
     expect(await text.decode([{ tokens: [1] }])).toEqual([undefined]);
-    answer();
+    // The question may still be on its way.
+    await waitFor('the engine is asked', () => answer !== undefined);
+    answer?.();
     await waitFor('the text came', async () => (await text.decode([{ tokens: [1] }]))[0] === '<1>');
   });
 });

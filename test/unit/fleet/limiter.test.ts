@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Limiter } from '#engine/fleet/limiter.ts';
 import { Periodic } from '#engine/fleet/periodic.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
 
 describe('Limiter', () => {
   it('never runs more than its limit, runs all, in order, and survives failures', async () => {
@@ -43,7 +44,7 @@ describe('Periodic', () => {
         running -= 1;
       },
     });
-    const reached = (count: number): Promise<void> => vi.waitFor(() => expect(runs).toBe(count), { timeout: 5000, interval: 2 });
+    const reached = (count: number): Promise<void> => vi.waitFor(() => expect(runs).toBe(count), { timeout: WAIT_LIMIT_MS, interval: 2 });
     periodic.start(0);
     await reached(1);
     periodic.kick();
