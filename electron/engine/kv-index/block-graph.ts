@@ -75,15 +75,15 @@ export class BlockGraph {
     return !nodes.isFull;
   }
 
-  /** Brings near what making room for so many blocks will take away. */
-  touchOldest(blocks: number): void {
+  /** Notes what making room for so many blocks will take away, for `fetch` of nodes and holdings. */
+  expectEvictions(blocks: number): void {
     const { holdings, nodes } = this;
     const isLiveFull = holdings.live + blocks > this.#options.capacity;
     if (!isLiveFull && holdings.historySize + blocks <= this.#remembered() && holdings.size + blocks <= holdings.capacity) return;
     let slot = isLiveFull ? holdings.oldestLive : holdings.oldestHistory;
     for (let left = blocks; left > 0 && slot !== 0; left -= 1) {
-      nodes.touchForFree(holdings.nodeOf(slot));
-      slot = holdings.touchForFree(slot);
+      nodes.expectFree(holdings.nodeOf(slot));
+      slot = holdings.expectFree(slot);
     }
   }
 

@@ -23,19 +23,20 @@ export class Foresight {
 
   /** `stream`: its number. */
   expect(stream: number, events: readonly KvEvent[]): void {
-    const { holdings, keepsContent } = this.#graph;
+    const { holdings, nodes, keepsContent } = this.#graph;
     let stores = 0;
     for (const event of events) {
       if (event.kind !== 'stored' && event.kind !== 'removed') continue;
       const { hashes } = event;
       const count = hashCount(hashes);
-      for (let index = 0; index < count; index += 1) holdings.touch(stream, highWord(hashes, index), lowWord(hashes, index));
+      for (let index = 0; index < count; index += 1) holdings.expect(stream, highWord(hashes, index), lowWord(hashes, index));
       if (event.kind === 'stored') stores += count;
     }
-    if (stores === 0) return;
-    this.#graph.touchOldest(stores);
+    if (stores > 0) this.#graph.expectEvictions(stores);
+    holdings.fetch();
     this.#identity = undefined;
     if (keepsContent) for (const event of events) if (event.kind === 'stored') this.#expectContent(stream, event);
+    nodes.fetch();
   }
 
   #expectContent(stream: number, event: StoredEvent): void {
@@ -46,7 +47,7 @@ export class Foresight {
     if (identity === undefined || blockSize === 0 || count === 0 || tokens.length !== count * blockSize) return;
     for (let offset = 0; offset < tokens.length; offset += blockSize) {
       this.#probe.set(tokens.words, tokens.start + offset, blockSize);
-      identity = nodes.touchChild(identity, this.#probe);
+      identity = nodes.expectChild(identity, this.#probe);
     }
     this.#high = highWord(hashes, count - 1);
     this.#low = lowWord(hashes, count - 1);

@@ -142,14 +142,19 @@ export class HoldingTable extends HoldingColumns {
     return 0;
   }
 
-  /** Brings near where a hash would be looked for. */
-  touch(stream: number, high: number, low: number): void {
-    this.#byHash.touch(this.#mix(stream, high, low));
+  /** Notes for `fetch` where a hash will be looked for. */
+  expect(stream: number, high: number, low: number): void {
+    this.#byHash.expect(this.#mix(stream, high, low));
   }
 
-  /** Brings near what freeing a slot takes. Answers the slot that goes after it. */
-  touchForFree(slot: number): number {
-    this.#byHash.touch(this.#mixOf(slot));
+  /** Brings near what was noted. */
+  fetch(): void {
+    this.#byHash.fetch();
+  }
+
+  /** Notes for `fetch` what freeing a slot will take. Answers the slot that goes after it. */
+  expectFree(slot: number): number {
+    this.#byHash.expect(this.#mixOf(slot));
     return this.words[slot * STRIDE + NEWER] ?? 0;
   }
 

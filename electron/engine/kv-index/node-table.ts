@@ -133,16 +133,21 @@ export class NodeTable {
     return this.find(parent, scratch);
   }
 
-  /** Brings near where a child with the probe's content would be looked for. Answers the identity that the child has if it is made now. */
-  touchChild(parentIdentity: number, probe: Probe): number {
-    this.#byContent.touch(mixOf(parentIdentity, probe.mix));
+  /** Notes for `fetch` where a child with the probe's content will be looked for. Answers the identity that the child has if it is made then. */
+  expectChild(parentIdentity: number, probe: Probe): number {
+    this.#byContent.expect(mixOf(parentIdentity, probe.mix));
     return childIdentity(parentIdentity, probe);
   }
 
-  /** Brings near what freeing a node takes. */
-  touchForFree(node: number): void {
+  /** Notes for `fetch` what freeing a node will take. */
+  expectFree(node: number): void {
     const words = this.#words;
-    this.#byContent.touch(mixOf(this.identityOf(words[node * STRIDE + PARENT] ?? 0), words[node * STRIDE + MIX] ?? 0));
+    this.#byContent.expect(mixOf(this.identityOf(words[node * STRIDE + PARENT] ?? 0), words[node * STRIDE + MIX] ?? 0));
+  }
+
+  /** Brings near what was noted. */
+  fetch(): void {
+    this.#byContent.fetch();
   }
 
   /** A signed integer, which V8 keeps without an object. */

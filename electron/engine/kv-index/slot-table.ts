@@ -17,6 +17,8 @@ const MEAN_ENTRIES = 10;
 const COUNT_BITS = 4;
 const COUNT_MASK = 2 ** COUNT_BITS - 1;
 const SENT_ON = 2 ** COUNT_BITS;
+/** Keys noted at most before their lines are read: lines of as many stay in the nearest caches. */
+const EXPECTED = 256;
 
 /** Where slots keep the word that chains them. */
 export interface SlotWords {
@@ -41,8 +43,10 @@ export class SlotTable {
   #entry = 0;
   #tag = 0;
   #slot = 0;
-  /** What `touch` read; kept, or compilers would leave out a read that nobody uses. */
-  touched = 0;
+  /** What `fetch` read; kept, or compilers would leave out reads that nobody uses. */
+  fetched = 0;
+  readonly #mixes = new Int32Array(EXPECTED);
+  #expected = 0;
 
   /** `capacity`: the highest slot; slot 0 means none. */
   constructor(capacity: number, { words, stride, chain }: SlotWords) {
@@ -56,9 +60,25 @@ export class SlotTable {
     this.#chain = chain;
   }
 
-  /** Reads the line of a key, so that it is near when it is searched. Several such reads wait for memory together, searches one after the other. */
-  touch(mix: number): void {
-    this.touched ^= this.#lines[(mix & this.#mask) * LINE] ?? 0;
+  /** Notes a key that will be searched, for `fetch`. */
+  expect(mix: number): void {
+    if (this.#expected === EXPECTED) this.fetch();
+    this.#mixes[this.#expected] = mix;
+    this.#expected += 1;
+  }
+
+  /**
+   * Reads the lines of the keys noted, so that they are near when they are searched. Done one right after the other, such
+   * reads wait for memory together; searches, with more between them, wait one after the other.
+   */
+  fetch(): void {
+    const lines = this.#lines;
+    const mixes = this.#mixes;
+    const mask = this.#mask;
+    let read = 0;
+    for (let at = 0; at < this.#expected; at += 1) read ^= lines[((mixes[at] ?? 0) & mask) * LINE] ?? 0;
+    this.fetched ^= read;
+    this.#expected = 0;
   }
 
   /** Begins a search. Answers the first slot that may have the key, or 0; whether it has is for the caller to compare. */

@@ -32,7 +32,8 @@ describe('SlotTable', () => {
       const { table, words } = setUp();
       const mixes = new Map<number, number>();
       for (const { slot, mix } of steps) {
-        table.touch(mix);
+        table.expect(mix);
+        if (slot === 1) table.fetch();
         const before = mixes.get(slot);
         if (before === undefined) {
           table.add(mix, slot);
