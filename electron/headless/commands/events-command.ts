@@ -11,8 +11,9 @@ not as it should be, what is resident, and a lower bound of cache hits. Hashes a
 has them in decimal as well.
 
 --filter takes what the KV events view takes, e.g. type:stored,removed medium:gpu blocks>8 token:1234
-hash:c910 -lora:*. With --stats the lines are totals, one a second; with --json they are objects, the
-summary the last of them.
+hash:c910 -lora:*. There is one instance here, so instance:P0 finds nothing: ranks are told apart by
+rank:1. With --stats the lines are totals, one a second; with --json they are objects, the summary the
+last of them.
 
 Examples:
   pdscope events tcp://10.0.0.1:5557
