@@ -4,7 +4,7 @@ import { trustPercent, trustTone, type Trust } from './trust.ts';
 import classes from './blocks.module.css';
 
 /** Reasons listed, more than a single stream can have; of many streams the rest is counted. */
-const MOST_REASONS = 16;
+const MOST_REASONS = 20;
 const SHAPE = { plain: '', warning: '▲ ', error: '✕ ' } as const;
 
 export interface TrustMarkProps {

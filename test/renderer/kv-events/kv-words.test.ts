@@ -82,8 +82,8 @@ describe('staleWords', () => {
 
 describe('residentInput', () => {
   it('sends only what was asked for, and no hash that is none', () => {
-    expect(residentInput({ stream: '', medium: '', hash: '' })).toEqual({ limit: 200 });
-    expect(residentInput({ stream: 'p0/0', medium: 'GPU', hash: '0x9F3A…' })).toEqual({ limit: 200, stream: 'p0/0', medium: 'GPU', hash: '9f3a' });
+    expect(residentInput({ stream: '', medium: '', hash: '' })).toEqual({ limit: 60 });
+    expect(residentInput({ stream: 'p0/0', medium: 'GPU', hash: '0x9F3A…' })).toEqual({ limit: 60, stream: 'p0/0', medium: 'GPU', hash: '9f3a' });
     expect(residentInput({ stream: '', medium: '', hash: 'xyz' })).toBeUndefined();
   });
 });
