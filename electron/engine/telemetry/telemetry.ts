@@ -19,6 +19,7 @@ import type { InstanceStats } from './instance-stats.ts';
 import type { LogHistogram } from './log-histogram.ts';
 import type { ExplainedRecord, KeptRecord } from './kept-record.ts';
 import { NO_TRACE } from './no-trace.ts';
+import { RecordSealer } from './record-sealer.ts';
 import { RecordStore } from './record-store.ts';
 import type { RecordWatcher } from './record-watcher.ts';
 import { RequestRecord, type RecordOwner } from './request-record.ts';
@@ -61,15 +62,12 @@ export interface EndedCount {
 /** Verdicts that may wait for the next settling. */
 const MAX_JUDGED = 10_000;
 
-/** Longest time that sealing records holds the event loop, ms, and how often it may between two settlings. */
-const SEAL_SLICE_MS = 0.5;
-const SEAL_SLICES = 8;
-
 type Totals = Omit<EngineState['totals'], 'kvEventsPerSecond'>;
 
 export class Telemetry implements Tracer {
   readonly log: RowLog<RequestRow>;
   readonly #store: RecordStore;
+  readonly #sealer: RecordSealer;
   readonly #sampler = new Sampler();
   readonly #clock: Clock;
   readonly #owner: RecordOwner;
@@ -78,7 +76,6 @@ export class Telemetry implements Tracer {
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #findings: VerdictSink | undefined;
   readonly #instanceName: (id: InstanceId) => string | undefined;
-  #sealing: NodeJS.Immediate | undefined;
   #judged: { readonly record: RequestRecord; readonly verdict: Verdict }[] = [];
   #dirty: RequestRecord[] = [];
   /** Ended records whose last samples wait for the facts of the answer. */
@@ -111,6 +108,7 @@ export class Telemetry implements Tracer {
       clock,
       settle: () => this.settle(),
     });
+    this.#sealer = new RecordSealer(this.#store, clock);
     this.log = this.#store;
     this.#owner = {
       clock,
@@ -200,7 +198,7 @@ export class Telemetry implements Tracer {
   settle(): void {
     this.#reportVerdicts();
     this.#fold();
-    this.#seal(SEAL_SLICES);
+    this.#sealer.run();
   }
 
   #fold(): void {
@@ -217,15 +215,6 @@ export class Telemetry implements Tracer {
       if (record.endMs !== undefined) this.#store.finish(record);
     }
     this.#sampler.flushGaps();
-  }
-
-  /** A slice now, and others in between what else there is to do. */
-  #seal(slices: number): void {
-    if (!this.#store.seal(this.#clock.now() + SEAL_SLICE_MS) || slices <= 1 || this.#sealing !== undefined) return;
-    this.#sealing = setImmediate(() => {
-      this.#sealing = undefined;
-      this.#seal(slices - 1);
-    });
   }
 
   #reportVerdicts(): void {
@@ -254,7 +243,7 @@ export class Telemetry implements Tracer {
 
   close(): void {
     clearInterval(this.#timer);
-    clearImmediate(this.#sealing);
+    this.#sealer.close();
   }
 
   // Reading
