@@ -128,6 +128,7 @@ export const OPERATION_INPUTS = {
     hash: z.string().regex(/^[0-9a-fA-F]*$/).max(128).optional(),
     limit: z.number().int().min(1).max(2000).default(200),
   }),
+  'kv.rates': z.object({}),
   'kv.clear': z.object({}),
   /** The raw frames of the message that a row of the KV events view came from. */
   'kv.frames': z.object({ n: z.number().int().min(1) }),
@@ -211,6 +212,8 @@ export interface OperationOutputs {
   'requests.get': RequestDetail;
   'requests.clear': { readonly cleared: number };
   'kv.blocks': ResidentPage;
+  /** Whole steps of `stepS` seconds, oldest first, the newest at the end; fewer where a stream is not watched for two minutes yet. */
+  'kv.rates': { readonly stepS: number; readonly streams: readonly { readonly stream: StreamId; readonly perSecond: readonly number[] }[] };
   'kv.clear': { readonly cleared: number };
   'kv.frames': RawFrames;
   'cache.hits': CacheHits;
@@ -258,6 +261,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'requests.get': { title: 'Request detail', kind: 'query', summary: 'Everything recorded about one request.' },
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },
   'kv.blocks': { title: 'Resident blocks', kind: 'query', summary: 'Blocks resident per stream and medium.' },
+  'kv.rates': { title: 'Rates of streams', kind: 'query', summary: 'Events per second of every stream over the last two minutes.' },
   'kv.clear': { title: 'Clear KV events', kind: 'destructive', summary: 'Forget the listed KV events (not the resident blocks).' },
   'kv.frames': { title: 'Raw frames', kind: 'query', summary: 'The frames that a KV event came in, as hex and decoded.' },
   'cache.hits': { title: 'Cache hits', kind: 'query', summary: 'Hit rates over time, by source, and where sources disagree.' },

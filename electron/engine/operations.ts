@@ -98,6 +98,7 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'requests.clear': () => ({ cleared: telemetry.log.clear() }),
     'kv.blocks': (input) => cache.index.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
+    'kv.rates': () => kvEvents.rates(),
     'kv.frames': ({ n }) => kvEvents.frames(n),
     'cache.hits': (input) => parts.cacheHits.query(input, fleet.list()),
     ...cache.answers,

@@ -10,6 +10,7 @@ import { errorMessage } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
 import type { KvRow, KvStreamView } from '#shared/kv.ts';
+import type { OperationOutputs } from '#shared/operations.ts';
 import { silentLogger, type Logger } from '../log.ts';
 import type { RowLog } from '../row-log.ts';
 import type { BlockBooks } from './block-books.ts';
@@ -20,6 +21,7 @@ import { IntakeTurn } from './intake-turn.ts';
 import type { KvObserver } from './kv-observer.ts';
 import { KvRowLog } from './kv-row-log.ts';
 import { KvStream } from './kv-stream.ts';
+import { RATE_STEP_S } from './rate-window.ts';
 import { rawFrames } from './raw-frames.ts';
 import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
@@ -196,6 +198,11 @@ export class KvEvents {
   frames(n: number): RawFrames {
     const [row] = this.#rows.changedSince(n - 1);
     return rawFrames(n, row?.n === n ? row : undefined, this.#frames);
+  }
+
+  /** Events per second of every stream over the last two minutes. */
+  rates(): OperationOutputs['kv.rates'] {
+    return { stepS: RATE_STEP_S, streams: this.#all().map((stream) => ({ stream: stream.identity.id, perSecond: stream.rateHistory() })) };
   }
 
   /** Over all streams, last five seconds. */

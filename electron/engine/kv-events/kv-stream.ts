@@ -65,7 +65,7 @@ export class KvStream {
 
   readonly #options: KvStreamOptions;
   readonly #receiver: StreamReceiver;
-  readonly #rate = new RateWindow();
+  readonly #rate = new RateWindow(performance.now());
   #phase: SocketPhase = 'connecting';
   #reason: string | undefined;
   /** Since when it is connected; infinity while it is not. */
@@ -133,6 +133,11 @@ export class KvStream {
 
   #forgetTold(): void {
     if (!this.isQuietSince(this.#untold.lastSentAtUnixMs)) this.#untold.clear();
+  }
+
+  /** Events per second that came live, in steps of two seconds, of two minutes at most; oldest first. */
+  rateHistory(): readonly number[] {
+    return this.#rate.history(performance.now());
   }
 
   /** How far cache numbers of this stream can be trusted (confidence.ts). */

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { hexDump, hexLines, sequenceOf } from '../../../renderer/src/features/kv-events/hex-lines.ts';
 import { indentJson } from '../../../renderer/src/features/kv-events/indent-json.ts';
 import { coverageWords, gapWords, replayHealth } from '../../../renderer/src/fleet/stream-words.ts';
-import { MOST_SAMPLES, NO_HISTORY, SAMPLE_MS, sampleRates } from '../../../renderer/src/features/kv-events/rate-history.ts';
 import { sampleInstance, sampleStream } from '../fixtures/sample-state.ts';
 
 describe('hex lines', () => {
@@ -50,21 +49,6 @@ describe('indentJson', () => {
   it('leaves text that was cut readable', () => {
     expect(indentJson('["a",[1,2')).toBe('[\n  "a",\n  [\n    1,\n    2');
     expect(indentJson('["a, [b')).toContain('"a, [b');
-  });
-});
-
-describe('rate history', () => {
-  const streams = (rate: number): Parameters<typeof sampleRates>[1] => [{ id: 'p0/0' as never, eventsPerSecond: rate }];
-  it('samples on its clock, breaks where nothing was seen, and stays small', () => {
-    const first = sampleRates(NO_HISTORY, streams(1), 100_000);
-    expect(sampleRates(first, streams(9), 100_000 + SAMPLE_MS - 1)).toBe(first);
-    const second = sampleRates(first, streams(2), 100_000 + SAMPLE_MS);
-    expect(second.byStream.get('p0/0')).toEqual([1, 2]);
-    const later = sampleRates(second, streams(3), 100_000 + 4 * SAMPLE_MS);
-    expect(later.byStream.get('p0/0')).toEqual([1, 2, undefined, undefined, 3]);
-    const muchLater = sampleRates(later, streams(4), 100_000 + 1e6);
-    expect(muchLater.byStream.get('p0/0')).toHaveLength(MOST_SAMPLES);
-    expect(sampleRates(muchLater, [], 100_000 + 2e6).byStream.size).toBe(0);
   });
 });
 

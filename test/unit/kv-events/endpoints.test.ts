@@ -42,7 +42,7 @@ describe('rankEndpoint', () => {
 
 describe('RateWindow', () => {
   it('averages over the last seconds and forgets older ones', () => {
-    const rate = new RateWindow();
+    const rate = new RateWindow(0);
     expect(rate.perSecond(500)).toBe(0);
     rate.add(10, 1000);
     expect(rate.perSecond(1500)).toBe(10);
@@ -53,5 +53,20 @@ describe('RateWindow', () => {
     expect(rate.perSecond(60_000)).toBe(0);
     rate.add(5, 61_000);
     expect(rate.perSecond(61_500)).toBeCloseTo(5 / 4.5);
+  });
+
+  it('keeps two minutes in whole steps, none from before it watched', () => {
+    const rate = new RateWindow(2500);
+    rate.add(7, 2600);
+    rate.add(6, 4000);
+    rate.add(2, 5999);
+    expect(rate.history(5999)).toEqual([]);
+    expect(rate.history(6000)).toEqual([4]);
+    rate.add(10, 9000);
+    expect(rate.history(11_999)).toEqual([4, 0, 5]);
+    expect(rate.history(12_000)).toEqual([4, 0, 5, 0]);
+    expect(rate.history(125_999)).toEqual([4, 0, 5, ...Array.from({ length: 57 }, () => 0)]);
+    expect(rate.history(126_000)).toEqual([0, 5, ...Array.from({ length: 58 }, () => 0)]);
+    expect(rate.history(1e9)).toEqual(Array.from({ length: 60 }, () => 0));
   });
 });

@@ -1,10 +1,11 @@
 import { useLocalStorage } from '@mantine/hooks';
-import { useState, type ReactElement } from 'react';
+import type { ReactElement } from 'react';
 import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamView, ResidentCount } from '#shared/kv.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { streamName, trustOfStreams } from '../../blocks/trust.ts';
 import { useEngineState } from '../../stores/engine-context.tsx';
+import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { coverageWords, gapWords, replayHealth, streamContext, streamHealth } from '../../fleet/stream-words.ts';
 import { ROLE_COLOR } from '../../theme/palette.ts';
 import { ABSENT, formatClockGap, formatCompact, formatCount, formatInteger, formatPercent, formatRate } from '../../ui/format.ts';
@@ -13,18 +14,19 @@ import { InstanceName } from '../../ui/role-mark.tsx';
 import { Sparkline } from '../../ui/sparkline.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
 import { OddMark } from './odd-mark.tsx';
-import { MOST_SAMPLES, NO_HISTORY, sampleRates } from './rate-history.ts';
 import classes from './kv-events.module.css';
+
+/** Steps of a rate's line: two minutes. */
+const STEPS = 60;
 
 /** One line per KV-event stream: is it alive, what does it carry, and can it be believed. */
 export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => void }): ReactElement | undefined {
   const engine = useEngineState();
   const [isOpen, setOpen] = useLocalStorage({ key: 'pdscope.kv.streams', defaultValue: true, getInitialValueInEffect: false });
-  const [history, setHistory] = useState(NO_HISTORY);
+  const { value: rates } = usePolledQuery('kv.rates', {}, 2000);
   const streams = engine?.streams ?? [];
-  const sampled = engine === undefined ? history : sampleRates(history, streams, engine.nowUnixMs);
-  if (sampled !== history) setHistory(sampled);
   if (engine === undefined || streams.length === 0) return undefined;
+  const ratesOf = new Map(rates?.streams.map(({ stream, perSecond }) => [stream, perSecond] as const));
   const instances = new Map(engine.instances.map((instance) => [instance.id, instance]));
   const sum = (value: (stream: KvStreamView) => number | undefined): number => streams.reduce((total, stream) => total + (value(stream) ?? 0), 0);
   const gaps = sum((stream) => stream.gaps);
@@ -46,7 +48,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
               <th scope="col">state</th>
               <th scope="col" data-align="end" title="How far cache numbers of this stream can be trusted">confidence</th>
               <th scope="col" data-align="end">events/s</th>
-              <th scope="col" title="Events per second over the last two minutes, as this page saw them; each line on its own scale">2 min</th>
+              <th scope="col" title="Events per second received live over the last two minutes; each line on its own scale">2 min</th>
               <th scope="col" data-align="end" title="Holes in the sequence: how many were found, how many of them a replay filled, and batches lost for good">gaps · filled · lost</th>
               <th scope="col" title="The engine’s replay socket, which answers for batches that went missing">replay</th>
               <th scope="col" data-align="end" title="Batches seen, of those that the engine published in its current life">coverage</th>
@@ -60,7 +62,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
           </thead>
           <tbody>
             {streams.map((stream) => (
-              <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={sampled.byStream.get(stream.id) ?? []} onPick={onPick} />
+              <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={ratesOf.get(stream.id) ?? []} onPick={onPick} />
             ))}
           </tbody>
         </table>
@@ -75,7 +77,7 @@ interface StreamLineProps {
   readonly instance: InstanceView | undefined;
   /** The engine’s clock. */
   readonly nowUnixMs: number;
-  readonly rates: readonly (number | undefined)[];
+  readonly rates: readonly number[];
   readonly onPick: (stream: string) => void;
 }
 
@@ -86,7 +88,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, onPick }: StreamLinePr
   const gap = gapWords(stream);
   const name = streamName(stream);
   // The newest sample is at the right end from the first one on: the line grows into the room, it is not stretched.
-  const padded = [...Array.from<undefined>({ length: MOST_SAMPLES - rates.length }), ...rates];
+  const padded = [...Array.from<undefined>({ length: Math.max(0, STEPS - rates.length) }), ...rates];
   return (
     <tr>
       <th scope="row">
@@ -97,7 +99,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, onPick }: StreamLinePr
       <td><StateMark tone={health.tone} title={health.title}>{health.words}</StateMark></td>
       <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
       <td data-align="end">{formatRate(stream.eventsPerSecond)}</td>
-      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, up to ${formatRate(Math.max(0, ...rates.map((rate) => rate ?? 0)))}`} /></td>
+      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, up to ${formatRate(Math.max(0, ...rates))}`} /></td>
       <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{gap.words}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
