@@ -7,6 +7,8 @@
  * queue never holds more than twice the limit, and refused messages are counted by the lane. One message that is larger
  * than all of that is taken by a queue with room, for the decoder to say what is wrong with it.
  */
+import { FrameSlab, framesAt } from './frame-slab.ts';
+
 export interface QueueLimit {
   readonly messages: number;
   readonly bytes: number;
@@ -22,6 +24,14 @@ export interface QueuedMessage {
   readonly isReconnected: boolean;
   /** Messages of this lane that were refused since the message before. */
   readonly droppedBefore: number;
+}
+
+/** A message while it waits: one flat object, since thousands of them may. */
+interface Waiting extends Omit<QueuedMessage, 'frames'> {
+  /** The frames themselves, or the block that they were copied to. */
+  readonly source: readonly Uint8Array[] | Buffer;
+  /** Where in the block. */
+  readonly start: number;
 }
 
 export type Handle = (message: QueuedMessage) => void;
@@ -121,7 +131,8 @@ export class PumpLane {
 
   readonly #handle: Handle;
   readonly #pump: DecodePump;
-  #messages: QueuedMessage[] = [];
+  readonly #slab = new FrameSlab();
+  #messages: Waiting[] = [];
   #head = 0;
   isHeld = false;
   /** Handed on before, and put back by `hold`. */
@@ -154,7 +165,11 @@ export class PumpLane {
     }
     this.queuedBytes += bytes;
     this.lastNumber += 1;
-    this.#messages.push({ number: this.lastNumber, frames, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore });
+    const start = this.#slab.add(frames, bytes);
+    this.#messages.push({
+      number: this.lastNumber, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore,
+      source: start === undefined ? frames : this.#slab.block, start: start ?? 0,
+    });
     this.#droppedBefore = 0;
     return true;
   }
@@ -176,14 +191,22 @@ export class PumpLane {
   /** For the pump only. False when there is nothing to handle. */
   handleNext(): boolean {
     if (this.isHeld) return false;
-    const message = this.#again ?? this.#messages[this.#head];
+    const message = this.#again ?? this.#next();
     if (message === undefined) return false;
-    if (this.#again === undefined) this.#advance();
     this.#again = undefined;
     this.queuedBytes -= message.bytes;
     this.#pump.unbook(1, message.bytes);
     this.#handle(message);
     return true;
+  }
+
+  /** Takes the oldest message out. */
+  #next(): QueuedMessage | undefined {
+    const waiting = this.#messages[this.#head];
+    if (waiting === undefined) return undefined;
+    this.#advance();
+    const { number, bytes, receivedAtUnixMs, isReconnected, droppedBefore, source, start } = waiting;
+    return { number, bytes, receivedAtUnixMs, isReconnected, droppedBefore, frames: Buffer.isBuffer(source) ? framesAt(source, start) : source };
   }
 
   #advance(): void {
