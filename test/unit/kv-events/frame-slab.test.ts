@@ -1,13 +1,13 @@
+import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
-import { array, assert, property, uint8Array } from 'fast-check';
 import { FrameSlab, framesAt } from '#engine/kv-events/frame-slab.ts';
 
 const bytesOf = (frames: readonly Uint8Array[]): number => frames.reduce((sum, frame) => sum + frame.length, 0);
 
 describe('FrameSlab', () => {
   it('gives back what was put in, however many messages came after it, and keeps nothing of the caller’s memory', () => {
-    const frame = uint8Array({ maxLength: 5000 });
-    assert(property(array(array(frame, { maxLength: 8 }), { maxLength: 60 }), (messages) => {
+    const frame = fc.uint8Array({ maxLength: 5000 });
+    fc.assert(fc.property(fc.array(fc.array(frame, { maxLength: 8 }), { maxLength: 60 }), (messages) => {
       const slab = new FrameSlab();
       const kept = messages.flatMap((frames) => {
         const own = frames.map((one) => one.slice());
