@@ -1,9 +1,12 @@
 /** MoRIIO registration over real sockets: who joins, what is refused, and when the port is open. */
 import { expect, test } from 'vitest';
-import { CHAT_BODY, post, startHarness, until } from './harness.ts';
+import { PdscopeError } from '#shared/errors.ts';
+import { reservePort } from '../../support/reserved-ports.ts';
+import { WAIT_LIMIT_MS } from '../../support/wait-limit.ts';
+import { CHAT_BODY, post, startHarness, until, type Harness } from './harness.ts';
 import { ANSWER, READ_PARAMS, ask, codes, endpointOf, only, paramsOf, prefillAnswer, startCluster, startGate, startMoriio } from './moriio-cluster.ts';
 import { startPinger, v1, v2 } from './moriio-engine.ts';
-import { closedPort as freePort, events, startUpstream } from './scripted-upstream.ts';
+import { events, startUpstream } from './scripted-upstream.ts';
 
 test('nothing registered: 503 names the reason, and an instance configured by hand cannot be used before it registers', async () => {
   await using prefill = await startUpstream(prefillAnswer());
@@ -85,7 +88,8 @@ test('what is no registration is counted and shown, reported once per kind, and 
 });
 
 test('the port is bound while the protocol is in force only; running requests work on', async () => {
-  await using cluster = await startCluster({ mode: 'READ' });
+  const port = await reservePort();
+  await using cluster = await startCluster({ mode: 'READ', harness: { protocol: { moriioHost: '127.0.0.1', moriioPort: port } } });
   const { harness } = cluster;
   const gate = startGate();
   cluster.prefill.script = async (res, request, index) => {
@@ -94,14 +98,25 @@ test('the port is bound while the protocol is in force only; running requests wo
   };
   const running = ask(cluster);
   await until(() => cluster.prefill.received.length === 1);
-  const port = Number(endpointOf(harness).split(':').at(-1));
+  const taker = await startHarness({ connector: 'plain', protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
+  await using _taker = taker;
+  await expect(taker.proxy.setConnector('moriio')).rejects.toMatchObject({ code: 'port_in_use' });
   await harness.proxy.setConnector('plain');
-  const taker = await startMoriio({ protocol: { moriioHost: '127.0.0.1', moriioPort: port } });
+  await bound(taker);
   gate.open();
   expect(await (await running).text()).toBe(ANSWER.join(''));
   expect(paramsOf(only(cluster.decode))).toMatchObject({ remote_engine_id: '10.0.0.1:6301' });
-  await taker.harness[Symbol.asyncDispose]();
 });
+
+/** Switches to MoRIIO as soon as its port is free: libzmq gives ports back in the background. */
+async function bound({ proxy }: Harness): Promise<void> {
+  const deadline = performance.now() + WAIT_LIMIT_MS;
+  while (proxy.connector !== 'moriio') {
+    await proxy.setConnector('moriio').catch((error: unknown) => {
+      if (!(error instanceof PdscopeError && error.code === 'port_in_use') || performance.now() > deadline) throw error;
+    });
+  }
+}
 
 test('a port that is taken: the switch does not happen, and the error says what to do', async () => {
   await using cluster = await startCluster();
@@ -114,7 +129,7 @@ test('a port that is taken: the switch does not happen, and the error says what 
 
 test('back in force on the same port, registrations are still known and new ones are heard', async () => {
   await using cluster = await startCluster();
-  const again = await startHarness({ connector: 'moriio', protocol: { moriioHost: '127.0.0.1', moriioPort: await freePort() } });
+  const again = await startHarness({ connector: 'moriio', protocol: { moriioHost: '127.0.0.1', moriioPort: await reservePort() } });
   await using _again = again;
   using pinger = startPinger(endpointOf(again));
   await pinger.send(v2('P', cluster.prefill.port));

@@ -25,7 +25,7 @@ export interface RegistrationSocketOptions {
 const RECEIVE_HIGH_WATER_MARK = 1000;
 const MAX_FRAME_BYTES = 64 * 1024;
 /** libzmq gives a port back in the background, shortly after the socket was closed. */
-const REBIND_TRIES = 10;
+const REBIND_TRIES = 40;
 const REBIND_PAUSE_MS = 50;
 
 export class RegistrationSocket {
