@@ -10,7 +10,8 @@ export default defineConfig({
   workers: 1,
   fullyParallel: false,
   forbidOnly: process.env['CI'] !== undefined,
-  retries: 0,
+  // A real browser on machines that others use too. `npm test` names what needed a second try.
+  retries: 1,
   // Limits for what never happens, not for what is slow: machines differ, and time is never what a test judges.
   timeout: 240_000,
   expect: { timeout: 45_000 },

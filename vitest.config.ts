@@ -15,6 +15,8 @@ export default defineConfig({
           testTimeout: TEST_TIMEOUT_MS,
           hookTimeout: TEST_TIMEOUT_MS,
           pool: 'forks',
+          // Real sockets and processes on machines that others use too. `npm test` names what needed a second try.
+          retry: 1,
         },
       },
       { test: { name: 'renderer', include: ['test/renderer/**/*.test.{ts,tsx}'], environment: 'happy-dom', testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS } },

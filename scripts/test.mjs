@@ -12,7 +12,7 @@ import { ensureBuilt } from './lib/ensure-built.mjs';
 import { ensureInstalled } from './lib/install.mjs';
 import { packageBin } from './lib/package-bin.mjs';
 import { REPORTS, ROOT } from './lib/paths.mjs';
-import { countPlaywright, countReportFile, countVitest, sumCounts, summaryLine } from './lib/reports.mjs';
+import { countPlaywright, countReportFile, countVitest, retriedLines, sumCounts, summaryLine } from './lib/reports.mjs';
 import { run } from './lib/run.mjs';
 
 const VITEST_PARTS = ['unit', 'renderer', 'integration'];
@@ -51,8 +51,8 @@ if (wants('bundle')) await check('bundle size', [join(ROOT, 'scripts', 'check-bu
 if (VITEST_PARTS.some(wants)) await vitest(VITEST_PARTS.filter(wants));
 if (PLAYWRIGHT_PARTS.some(wants)) await playwright(PLAYWRIGHT_PARTS.filter(wants));
 
-for (const note of notes) console.log(note);
 const total = sumCounts(counts);
+for (const note of [...notes, ...retriedLines(total)]) console.log(note);
 console.log(summaryLine(total));
 process.exit(total.failed > 0 ? 1 : 0);
 
@@ -66,7 +66,7 @@ async function check(title, ...commands) {
     process.stdout.write(output);
   }
   console.log(`${isOk ? 'ok' : 'FAILED'}: ${title}`);
-  counts.push({ passed: isOk ? 1 : 0, failed: isOk ? 0 : 1, skipped: 0 });
+  counts.push({ passed: isOk ? 1 : 0, failed: isOk ? 0 : 1, skipped: 0, retried: [] });
 }
 
 async function vitest(projects) {
@@ -90,7 +90,7 @@ async function playwright(projects) {
   }
   const chromium = projects.includes('e2e') ? await ensureChromium() : undefined;
   if (projects.includes('e2e') && chromium === undefined) {
-    counts.push({ passed: 0, failed: 1, skipped: 0 });
+    counts.push({ passed: 0, failed: 1, skipped: 0, retried: [] });
     notes.push('e2e suite FAILED: no browser on this machine');
     projects = projects.filter((project) => project !== 'e2e');
     if (projects.length === 0) return;

@@ -4,7 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 
-/** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
+/**
+ * `retried`: tests that failed once and passed when tried again, by name. They count as passed, and are named.
+ * @typedef {{ passed: number, failed: number, skipped: number, retried: readonly string[] }} Counts
+ */
 
 /**
  * Counts of vitest's JSON report.
@@ -18,18 +21,28 @@ export function countVitest(report, exitCode) {
   const brokenFiles = (report.testResults ?? []).filter(
     (file) => file.status === 'failed' && !file.assertionResults.some((test) => test.status === 'failed'),
   ).length;
-  return settle({ passed: report.numPassedTests ?? 0, failed: (report.numFailedTests ?? 0) + brokenFiles, skipped }, exitCode);
+  const retried = (report.testResults ?? [])
+    .flatMap((file) => file.assertionResults)
+    .filter(({ status, failureMessages = [] }) => status === 'passed' && failureMessages.length > 0)
+    .map(({ fullName }) => fullName);
+  return settle({ passed: report.numPassedTests ?? 0, failed: (report.numFailedTests ?? 0) + brokenFiles, skipped, retried }, exitCode);
 }
 
 /**
- * Counts of Playwright's JSON report. A flaky test failed once, so it failed.
+ * Counts of Playwright's JSON report.
  * @param {any} report
  * @param {number} exitCode
  * @returns {Counts}
  */
 export function countPlaywright(report, exitCode) {
   const { expected = 0, unexpected = 0, flaky = 0, skipped = 0 } = report.stats ?? {};
-  return settle({ passed: expected, failed: unexpected + flaky, skipped }, exitCode);
+  return settle({ passed: expected + flaky, failed: unexpected, skipped, retried: (report.suites ?? []).flatMap((suite) => flakyOf(suite)) }, exitCode);
+}
+
+/** Names of a suite's flaky tests, those of the suites in it included. @param {any} suite @returns {string[]} */
+function flakyOf({ specs = [], suites = [] }) {
+  const own = specs.filter(({ tests }) => tests.some(({ status }) => status === 'flaky')).map(({ title }) => title);
+  return [...own, ...suites.flatMap((suite) => flakyOf(suite))];
 }
 
 /** @param {string} path @param {(report: any, exitCode: number) => Counts} count @param {number} exitCode @returns {Counts} */
@@ -38,20 +51,21 @@ export function countReportFile(path, count, exitCode) {
   try {
     report = JSON.parse(readFileSync(path, 'utf8'));
   } catch {
-    return { passed: 0, failed: 1, skipped: 0 };
+    return { passed: 0, failed: 1, skipped: 0, retried: [] };
   }
   return count(report, exitCode);
 }
 
 /** @param {readonly Counts[]} all @returns {Counts} */
 export function sumCounts(all) {
-  const sum = { passed: 0, failed: 0, skipped: 0 };
-  for (const { passed, failed, skipped } of all) {
-    sum.passed += passed;
-    sum.failed += failed;
-    sum.skipped += skipped;
-  }
-  return sum;
+  /** @type {(part: 'passed' | 'failed' | 'skipped') => number} */
+  const sum = (part) => all.reduce((total, counts) => total + counts[part], 0);
+  return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped'), retried: all.flatMap(({ retried }) => retried) };
+}
+
+/** What is to be said of tests that needed a second try: one line each. @param {Counts} counts */
+export function retriedLines({ retried }) {
+  return retried.map((name) => `needed a second try: ${name}`);
 }
 
 /** The last line of `npm test`. @param {Counts} counts */
