@@ -245,6 +245,13 @@ export interface EvictionStorm {
   readonly samples: readonly TreeNode[];
 }
 
+/** A block by the hash that one stream knows it by: enough to ask for its detail for as long as the index remembers it. */
+export interface BlockName {
+  readonly stream: StreamId;
+  readonly instanceName: string;
+  readonly hash: BlockHashHex;
+}
+
 export interface BlockInterval {
   readonly stream: StreamId;
   readonly instanceName: string;
@@ -267,7 +274,7 @@ export interface BlockDetail {
   /** Position in its chain, 0 = starts at token 0. */
   readonly index: number;
   readonly extraKeys?: string;
-  readonly hashes: readonly { readonly stream: StreamId; readonly instanceName: string; readonly hash: BlockHashHex }[];
+  readonly hashes: readonly BlockName[];
   readonly parents: readonly TreeNode[];
   readonly children: readonly TreeNode[];
   readonly holders: readonly NodeHolder[];
@@ -292,6 +299,11 @@ export interface MissRange {
   readonly displacedBy?: number;
   /** Where the blocks were instead. */
   readonly elsewhere?: readonly NodeHolder[];
+  /**
+   * The known block that the verdict is about, to look at: held by another instance, gone (of several the one that went
+   * first), held under another key, or what is held where the prompt diverges.
+   */
+  readonly block?: BlockName;
   /** First token that differs, counted from the prompt's start, and both sides from a little before it. */
   readonly diverges?: {
     readonly block: number;

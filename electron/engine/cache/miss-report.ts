@@ -56,7 +56,7 @@ export function* reportSteps(input: ReportInput, context: ReportContext): Genera
   yield undefined;
   const explanation = yield* index.explainSteps(tokens, identity.id, { ...keys, ...(blockSize > 0 && { blockSize }), atUnixMs, length: isOpen ? tokens.length + 1 : length });
   yield undefined;
-  const all = missRanges(explanation, { holderOf: (id) => holderOf(id, context) });
+  const all = missRanges(explanation, { holderOf: (id) => holderOf(id, context), namesOf: (node) => index.namesOf(node) });
   const ranges = isOpen ? all.filter(({ fromBlock }) => fromBlock * blockSize < tokens.length) : all;
   yield undefined;
   const { paths } = yield* index.prefixSteps(tokens, { ...keys, atUnixMs, withDivergence: false });

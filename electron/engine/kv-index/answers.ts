@@ -104,9 +104,11 @@ export type BlockVerdict =
   /** Evicted between the two times. `alsoOn`: streams that held it at that time. */
   | {
     readonly kind: 'evicted'; readonly fromUnixMs: number; readonly toUnixMs: number; readonly displacedBy?: Displacer;
+    /** The one evicted first. */
+    readonly node: NodeId;
     readonly alsoOn: readonly StreamId[]; readonly lost?: LostRange;
   }
-  | { readonly kind: 'elsewhere'; readonly streams: readonly StreamId[] }
+  | { readonly kind: 'elsewhere'; readonly streams: readonly StreamId[]; readonly node: NodeId }
   /** The stream had another block at that place. */
   | { readonly kind: 'diverges'; readonly divergence: Divergence }
   /** The same tokens are known there under another key; `blocks` of them in a row. */

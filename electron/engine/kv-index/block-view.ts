@@ -1,8 +1,7 @@
 /** Answers `cache.block`: one block's tokens, neighbours, holders and history, by its number or by an engine's hash. */
-import type { BlockDetail, BlockInterval } from '#shared/cache.ts';
+import type { BlockDetail, BlockInterval, BlockName } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
-import type { BlockHashHex } from '#shared/kv.ts';
 import { keyHex } from '../kv-events/block-hashes.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { displacerOf } from './standing.ts';
@@ -74,9 +73,10 @@ function depthOf(graph: BlockGraph, node: number): number {
   return depth;
 }
 
-function hashesOf(graph: BlockGraph, node: number): BlockDetail['hashes'] {
+/** The hash of a block in every stream that holds it or is remembered to have held it. */
+export function hashesOf(graph: BlockGraph, node: number): readonly BlockName[] {
   const { holdings } = graph;
-  const found = new Map<string, { readonly stream: StreamId; readonly instanceName: string; readonly hash: BlockHashHex }>();
+  const found = new Map<string, BlockName>();
   for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = holdings.nextOfNode(slot)) {
     const stream = graph.residencies[holdings.residencyOf(slot)]?.stream;
     const hash = holdings.digestOf(slot) ?? keyHex(holdings.highOf(slot), holdings.lowOf(slot));

@@ -152,7 +152,7 @@ class Explainer {
     }
     const displacedBy = displacerOf(this.#graph, slot, standing.isLast ? 'last' : 'previous');
     return {
-      kind: 'evicted', fromUnixMs: atUnixMs, toUnixMs: atUnixMs, alsoOn,
+      kind: 'evicted', fromUnixMs: atUnixMs, toUnixMs: atUnixMs, node: nodeId(this.#graph, node), alsoOn,
       ...(displacedBy !== undefined && { displacedBy }),
       ...(lost !== undefined && { lost }),
     };
@@ -163,7 +163,7 @@ class Explainer {
     const alsoOn = node === 0 ? [] : this.#holders(node);
     const doubt = this.#doubt();
     if (doubt !== undefined) return { ...doubt, alsoOn };
-    if (alsoOn.length > 0) return { kind: 'elsewhere', streams: alsoOn };
+    if (alsoOn.length > 0) return { kind: 'elsewhere', streams: alsoOn, node: nodeId(this.#graph, node) };
     const since = this.#residency?.forgottenUntilUnixMs ?? Number.NEGATIVE_INFINITY;
     return { kind: 'never_stored', ...(since > Number.NEGATIVE_INFINITY && { sinceUnixMs: since }) };
   }

@@ -6,15 +6,18 @@
  * tokens, extra keys and parent chain; blocks whose chain is not known are counted and found by hash, never guessed
  * into the tree, and find their place when their chain is told.
  */
+import type { BlockName } from '#shared/cache.ts';
 import { PdscopeError } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import type { BlockBooks } from '../kv-events/block-books.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
-import type { Explanation, IndexTotals, PrefixAnswer } from './answers.ts';
+import type { Explanation, IndexTotals, NodeId, PrefixAnswer } from './answers.ts';
 import { BlockGraph } from './block-graph.ts';
 import { listBlocks } from './block-list.ts';
+import { hashesOf } from './block-view.ts';
 import { explainSteps, type ExplainOptions } from './explain.ts';
+import { findNode } from './node-view.ts';
 import { prefixSteps, type PrefixOptions } from './prefix-query.ts';
 import { Returns } from './returns.ts';
 import { StreamBlocks } from './stream-blocks.ts';
@@ -124,6 +127,12 @@ export class KvIndex implements BlockBooks {
   blocks(input: ParsedOperationInput<'kv.blocks'>): ResidentPage {
     if (input.stream !== undefined && this.#need(input.stream).isClosed) throw unknownStream(input.stream);
     return listBlocks(this.graph, this.streams, input);
+  }
+
+  /** The hash of a block in every stream that holds it or is remembered to have held it; none when it is forgotten. */
+  namesOf(id: NodeId): readonly BlockName[] {
+    const node = findNode(this.graph, id);
+    return node === undefined ? [] : hashesOf(this.graph, node);
   }
 
   totals(): IndexTotals {

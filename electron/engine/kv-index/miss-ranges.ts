@@ -1,11 +1,13 @@
 /** Explanations as the page and the command line show them: ranges of a prompt with words, values and evidence. */
-import type { MissRange, NodeHolder } from '#shared/cache.ts';
+import type { BlockName, MissRange, NodeHolder } from '#shared/cache.ts';
 import type { StreamId } from '#shared/ids.ts';
-import type { BlockKey, BlockVerdict, Divergence, Explanation, ExplainRange, LostRange } from './answers.ts';
+import type { BlockKey, BlockVerdict, Divergence, Explanation, ExplainRange, LostRange, NodeId } from './answers.ts';
 
 export interface RangeNames {
   /** A stream as a holder of blocks; undefined when it is gone. */
   readonly holderOf: (stream: StreamId) => NodeHolder | undefined;
+  /** What streams call a block; none when it is forgotten. */
+  readonly namesOf: (node: NodeId) => readonly BlockName[];
 }
 
 /** Tokens shown before the first that differs. */
@@ -34,6 +36,13 @@ function toRange(range: ExplainRange, explanation: Explanation, names: RangeName
   const elsewhere = (streams: readonly StreamId[]): { readonly elsewhere?: readonly NodeHolder[] } => (streams.length === 0 ? {} : { elsewhere: holders(streams) });
   const gapOf = (lost: LostRange | undefined): Pick<MissRange, 'gap'> => (lost === undefined ? {} : { gap: { stream: explanation.stream, fromSeq: lost.from, toSeq: lost.to } });
   const ago = (unixMs: number): string => (explanation.atUnixMs === undefined ? `at ${new Date(unixMs).toISOString()}` : `${seconds(explanation.atUnixMs - unixMs)} before`);
+  // By its hash where the verdict found it, so that a link to it asks there.
+  const block = (node: NodeId | undefined, on: readonly StreamId[] = [explanation.stream]): Pick<MissRange, 'block'> => {
+    const known = node === undefined ? [] : names.namesOf(node);
+    const named = known.find(({ stream }) => on.includes(stream)) ?? known[0];
+    return named === undefined ? {} : { block: named };
+  };
+  const divergence = (at: Divergence | undefined): Pick<MissRange, 'diverges' | 'block'> => (at === undefined ? {} : { diverges: sides(at), ...block(at.node) });
   switch (verdict.kind) {
     case 'hit':
       return { kind: 'hit', ...place, message: `resident on ${verdict.media.join(', ')}${doubt(verdict.lost, 'its removal may have been missed')}`, ...gapOf(verdict.lost) };
@@ -44,28 +53,28 @@ function toRange(range: ExplainRange, explanation: Explanation, names: RangeName
       };
     case 'never_stored': {
       const since = verdict.sinceUnixMs === undefined ? '' : `; blocks that went up to ${ago(verdict.sinceUnixMs)} may be forgotten`;
-      return { kind: 'never-stored', ...place, message: `never seen stored on this instance${since}`, ...(verdict.nearest !== undefined && { diverges: sides(verdict.nearest) }) };
+      return { kind: 'never-stored', ...place, message: `never seen stored on this instance${since}`, ...divergence(verdict.nearest) };
     }
     case 'evicted': {
       const by = verdict.displacedBy;
       const when = verdict.fromUnixMs === verdict.toUnixMs ? ago(verdict.fromUnixMs) : `from ${ago(verdict.fromUnixMs)} on`;
       return {
-        kind: 'evicted', ...place, ...elsewhere(verdict.alsoOn), ...gapOf(verdict.lost), evictedAtUnixMs: verdict.fromUnixMs,
+        kind: 'evicted', ...place, ...block(verdict.node), ...elsewhere(verdict.alsoOn), ...gapOf(verdict.lost), evictedAtUnixMs: verdict.fromUnixMs,
         message: `evicted ${when}${by === undefined ? '' : `, displaced by block ${by.hash}`}${doubt(verdict.lost, 'it may have been stored again unseen')}`,
         ...(by?.node !== undefined && { displacedBy: by.node }),
       };
     }
     case 'elsewhere':
-      return { kind: 'elsewhere', ...place, ...elsewhere(verdict.streams), message: `never stored here, but on ${holders(verdict.streams).map((holder) => holder.instanceName).join(', ')}` };
+      return { kind: 'elsewhere', ...place, ...block(verdict.node, verdict.streams), ...elsewhere(verdict.streams), message: `never stored here, but on ${holders(verdict.streams).map((holder) => holder.instanceName).join(', ')}` };
     case 'diverges': {
-      const { divergence } = verdict;
-      const same = divergence.sameAfter === 0 ? '' : `; the next ${divergence.sameAfter === 1 ? 'block' : `${divergence.sameAfter} blocks`} would have matched again`;
+      const at = verdict.divergence;
+      const same = at.sameAfter === 0 ? '' : `; the next ${at.sameAfter === 1 ? 'block' : `${at.sameAfter} blocks`} would have matched again`;
       return {
-        kind: 'diverges', ...place, diverges: sides(divergence),
-        message: `differs from the nearest block held here from token ${divergence.position} on (block ${divergence.block}, token ${divergence.token} of it)${same}`,
+        kind: 'diverges', ...place, ...divergence(at),
+        message: `differs from the nearest block held here from token ${at.position} on (block ${at.block}, token ${at.token} of it)${same}`,
       };
     }
-    case 'other_key': return { kind: 'other-key', ...place, ...otherKey(verdict) };
+    case 'other_key': return { kind: 'other-key', ...place, ...otherKey(verdict), ...block(verdict.node) };
     case 'partial_block':
       return { kind: 'partial-block', ...place, message: 'never reusable: not a whole block, or the end of the prompt, of which at least one token is computed' };
     case 'reset':
@@ -74,7 +83,7 @@ function toRange(range: ExplainRange, explanation: Explanation, names: RangeName
         message: `gone ${ago(verdict.atUnixMs)}: ${verdict.reason === 'restart' ? 'the engine restarted' : verdict.reason === 'cleared' ? 'the prefix cache was cleared' : 'its events were no longer watched'}`,
       };
     case 'unknown':
-      return { kind: 'unknown', ...place, ...elsewhere(verdict.alsoOn), ...gapOf(verdict.lost), ...(verdict.nearest !== undefined && { diverges: sides(verdict.nearest) }), message: unknownText(verdict) };
+      return { kind: 'unknown', ...place, ...elsewhere(verdict.alsoOn), ...gapOf(verdict.lost), ...divergence(verdict.nearest), message: unknownText(verdict) };
   }
   return verdict;
 }

@@ -46,6 +46,11 @@ test('stored on another instance', async () => {
   expect(report.instanceName).toBe('P1');
   expect(kinds(report)).toEqual(['elsewhere', 'partial-block']);
   expect(report.ranges[0]?.elsewhere?.map(({ instanceName }) => instanceName)).toEqual(['D0', 'P0']);
+  const { block } = report.ranges[0] ?? {};
+  expect(block).toMatchObject({ stream: expect.stringMatching(/^(?:d0|p0)\/0$/), hash: expect.stringMatching(/^[0-9a-f]{16,}$/) });
+  const detail = await cluster.engine.call('cache.block', { stream: block?.stream, hash: block?.hash });
+  expect(detail.index).toBe(0);
+  expect(detail.holders.map(({ instanceName }) => instanceName)).toEqual(expect.arrayContaining(['D0', 'P0']));
   expect(report.matches.find(({ instanceName }) => instanceName === 'P0')?.tokens).toBe(report.ranges[0]?.tokens);
 });
 
@@ -63,6 +68,10 @@ test('diverges: a timestamp in the system prompt, decoded side by side, and the 
   const diverges = report.ranges[1]?.diverges;
   expect(diverges?.asked.text).toContain('27');
   expect(diverges?.held.text).toContain('10');
+  const { block } = report.ranges[1] ?? {};
+  const other = await cluster.engine.call('cache.block', { stream: block?.stream, hash: block?.hash });
+  expect(other).toMatchObject({ index: diverges?.block, hashes: expect.arrayContaining([{ stream: 'p0/0', instanceName: 'P0', hash: block?.hash }]) });
+  expect(other.tokens.join()).toContain(diverges?.held.tokens.slice(0, 4).join());
   const third = await cluster.why(await cluster.chat(dated(35)));
   expect(kinds(third)).toEqual(['hit', 'diverges', 'partial-block']);
   const misses = await cluster.engine.call('cache.misses', { windowS: 60 });

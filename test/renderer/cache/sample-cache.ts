@@ -156,9 +156,10 @@ export function sampleReport(id: string, part: Partial<MissReport> = {}): MissRe
       { kind: 'hit', fromBlock: 0, toBlock: 5, tokens: 96, message: 'Resident on P0 since 14:00:02, reused 812 times.' },
       {
         kind: 'diverges', fromBlock: 6, toBlock: 6, tokens: 16, message: 'A known prompt goes on with another token here: every block behind it gets another hash.',
+        block: { stream: 'p0/0' as StreamId, instanceName: 'P0', hash: hashOf(6) },
         diverges: { block: 6, token: 101, asked: { tokens: [9125, 374, 220, 17, 15, 17, 21], text: 'Today is 2026-11-20T14:02:31. You answer' }, held: { tokens: [9125, 374, 220, 17, 15, 17, 20], text: 'Today is 2026-11-20T14:01:07. You answer' } },
       },
-      { kind: 'elsewhere', fromBlock: 7, toBlock: 40, tokens: 544, message: 'P1 held these blocks when the request was scheduled.', elsewhere: [sampleHolder('P1'), sampleHolder('D0')] },
+      { kind: 'elsewhere', fromBlock: 7, toBlock: 40, tokens: 544, message: 'P1 held these blocks when the request was scheduled.', elsewhere: [sampleHolder('P1'), sampleHolder('D0')], block: { stream: 'p1/0' as StreamId, instanceName: 'P1', hash: hashOf(7) } },
       { kind: 'evicted', fromBlock: 41, toBlock: 90, tokens: 800, message: 'P0 had them and evicted them 71 s before.', evictedAtUnixMs: CACHE_NOW - 83_000, displacedBy: 77 },
       { kind: 'never-stored', fromBlock: 91, toBlock: 130, tokens: 640, message: 'No instance has had these tokens after this prefix.' },
       { kind: 'other-key', fromBlock: 131, toBlock: 140, tokens: 160, message: 'The same tokens are held under another LoRA.', key: { what: 'lora', asked: 'sql-v2', held: 'sql-v1' } },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { shortHash, tokenPreview } from '../../../renderer/src/features/kv-events/hash-text.ts';
+import { shortHash } from '../../../renderer/src/blocks/short-hash.ts';
+import { tokenIds } from '../../../renderer/src/blocks/token-words.ts';
 import { noteWords, staleWords } from '../../../renderer/src/features/kv-events/kv-words.ts';
 import { streamHealth } from '../../../renderer/src/fleet/stream-words.ts';
 import { oddInput, oddWords } from '../../../renderer/src/fleet/odd-input.ts';
@@ -12,8 +13,8 @@ describe('KV words', () => {
   it('shortens hashes to a prefix that filters, and token lists to a preview', () => {
     expect(shortHash('9f3ac4d1a0000001')).toBe('9f3ac4d1…');
     expect(shortHash('9f3a')).toBe('9f3a');
-    expect(tokenPreview([1, 2, 3], 2)).toBe('1, 2, …');
-    expect(tokenPreview([1, 2], 2)).toBe('1, 2');
+    expect(tokenIds([1, 2, 3], 2)).toBe('1, 2, …');
+    expect(tokenIds([1, 2], 2)).toBe('1, 2');
   });
 
   it('writes notes, also without details', () => {

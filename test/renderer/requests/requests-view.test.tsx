@@ -8,6 +8,7 @@ import { RequestsView } from '../../../renderer/src/features/requests/requests-v
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
 import { sampleReport } from '../cache/sample-cache.ts';
+import { hashOf } from '../kv-events/sample-events.ts';
 import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
 import { sampleVerdict } from '../fixtures/sample-findings.ts';
@@ -90,6 +91,12 @@ describe('RequestsView', () => {
     expect([...page.root.querySelectorAll('mark')].map((mark) => mark.textContent)).toEqual(['2', '1']);
     expect(page.text()).toContain('▲ Another stream would have had 560 tokens more.');
     expect(page.find('a', 'block #77').getAttribute('href')).toBe('#/cache?sel=77&tab=tree');
+    // The block that is held where the prompt diverges, and the first of those that another instance held.
+    const links = [...page.root.querySelectorAll('a[title^="Its content"]')];
+    expect(links.map((link) => [link.parentElement?.textContent, link.getAttribute('href')])).toEqual([
+      [`block held there ${hashOf(6).slice(0, 8)}… on P0`, `#/cache?sel=p0%2F0%3A${hashOf(6)}&tab=tree`],
+      [`the first of them ${hashOf(7).slice(0, 8)}… on P1`, `#/cache?sel=p1%2F0%3A${hashOf(7)}&tab=tree`],
+    ]);
     expect(page.root.querySelector('svg[aria-label^="The prompt by verdict: evicted 800 tokens"]')).not.toBeNull();
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { NodeHolder } from '#shared/cache.ts';
+import type { BlockName, NodeHolder } from '#shared/cache.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { BlockVerdict, Explanation } from '#engine/kv-index/answers.ts';
 import type { ExplainOptions } from '#engine/kv-index/explain.ts';
@@ -221,16 +221,18 @@ describe('explain', () => {
 describe('missRanges', () => {
   const holderOf = (stream: StreamId): NodeHolder => ({ stream, instance: identity('p1').instance, instanceName: 'P1', role: 'prefill', medium: 'GPU' });
 
+  const namesOf = (): readonly BlockName[] => [];
+
   it('says in words, with values, what became of each range', () => {
-    const { p0, p1, ask } = setUp();
+    const { index, p0, p1, ask } = setUp();
     p0.apply(stored([1, 2, 3, 4]), at(1000));
     p1.apply(stored([1, 2, 3, 4, 5]), at(1000));
     p0.apply(removed([2]), at(3000));
-    expect(missRanges(ask(at(5500)), { holderOf })).toEqual([
+    expect(missRanges(ask(at(5500)), { holderOf, namesOf: (node) => index.namesOf(node) })).toEqual([
       { kind: 'hit', fromBlock: 0, toBlock: 0, tokens: 2, message: 'resident on GPU' },
-      { kind: 'evicted', fromBlock: 1, toBlock: 1, tokens: 2, message: 'evicted 2.5 s before', evictedAtUnixMs: 3000, elsewhere: [holderOf('p1/0' as StreamId)] },
+      { kind: 'evicted', fromBlock: 1, toBlock: 1, tokens: 2, message: 'evicted 2.5 s before', evictedAtUnixMs: 3000, elsewhere: [holderOf('p1/0' as StreamId)], block: { stream: 'p0/0', instanceName: 'P0', hash: '0000000000000002' } },
       { kind: 'evicted', fromBlock: 2, toBlock: 3, tokens: 4, message: 'resident on GPU, but of no use: block 1 before it was missing' },
-      { kind: 'elsewhere', fromBlock: 4, toBlock: 4, tokens: 2, message: 'never stored here, but on P1', elsewhere: [holderOf('p1/0' as StreamId)] },
+      { kind: 'elsewhere', fromBlock: 4, toBlock: 4, tokens: 2, message: 'never stored here, but on P1', elsewhere: [holderOf('p1/0' as StreamId)], block: { stream: 'p1/0', instanceName: 'P1', hash: '0000000000000005' } },
       { kind: 'partial-block', fromBlock: 5, toBlock: 5, tokens: 1, message: 'never reusable: not a whole block, or the end of the prompt, of which at least one token is computed' },
     ]);
   });
@@ -238,20 +240,41 @@ describe('missRanges', () => {
   it('shows both sides of a divergence from the tokens before it', () => {
     const { p0, ask } = setUp();
     p0.apply(stored([1, 2], { tokens: [100, 101, 102, 999] }), at(10));
-    expect(missRanges(ask(), { holderOf })[1]).toMatchObject({
+    expect(missRanges(ask(), { holderOf, namesOf })[1]).toMatchObject({
       kind: 'diverges', message: 'differs from the nearest block held here from token 3 on (block 1, token 1 of it)',
       diverges: { block: 1, token: 3, asked: { tokens: [102, 103, 104, 105, 106, 107, 108, 109, 1] }, held: { tokens: [102, 999] } },
     });
   });
 
+  it('names the block that is held where a prompt diverges as the stream does that was asked about, hash and all', () => {
+    const { index, p0, p1, ask } = setUp();
+    const names = { holderOf, namesOf: index.namesOf.bind(index) };
+    const other = [100, 101, 102, 999];
+    const digest = 'b7'.repeat(32);
+    p1.apply(stored([11, 12], { tokens: other }), at(9));
+    p0.apply(stored([1, Uint8Array.from(Buffer.from(digest, 'hex'))], { tokens: other }), at(10));
+    expect(missRanges(ask(), names)[1]).toMatchObject({ kind: 'diverges', block: { stream: 'p0/0', instanceName: 'P0', hash: digest } });
+    p0.apply(cleared, at(11));
+    expect(missRanges(ask(), names)[1]).toMatchObject({ kind: 'diverges', block: { stream: 'p0/0' } });
+  });
+
+  it('names no block where none is known, and the nearest one of another stream where this one held none', () => {
+    const { index, p1, ask } = setUp();
+    const names = { holderOf, namesOf: index.namesOf.bind(index) };
+    expect(missRanges(ask({}, tokens(9, 9, 9)), names)[0]).not.toHaveProperty('block');
+    p1.apply(stored([11, 12], { tokens: [100, 101, 102, 999] }), at(10));
+    expect(missRanges(ask({ blockSize: 2 }), names)[1]).toMatchObject({ kind: 'never-stored', block: { stream: 'p1/0', hash: '000000000000000c' } });
+    expect(index.namesOf(123_456)).toEqual([]);
+  });
+
   it('names the key that differs, and the batches that are missing', () => {
-    const { p0, ask } = setUp();
+    const { index, p0, ask } = setUp();
     p0.apply(stored([1, 2], { extraKeys: [['a'], null] }), at(10));
-    expect(missRanges(ask({ salt: 'b' }), { holderOf })[0]).toMatchObject({
-      kind: 'other-key', key: { what: 'salt', asked: 'b', held: 'a' }, message: 'the same tokens are held under another cache salt (a instead of b); 2 blocks would have matched',
+    expect(missRanges(ask({ salt: 'b' }), { holderOf, namesOf: (node) => index.namesOf(node) })[0]).toMatchObject({
+      block: { stream: 'p0/0', hash: '0000000000000001' }, kind: 'other-key', key: { what: 'salt', asked: 'b', held: 'a' }, message: 'the same tokens are held under another cache salt (a instead of b); 2 blocks would have matched',
     });
     p0.lost(gap(5, 7, 20));
-    expect(missRanges(ask({}, tokens(9, 9, 9)), { holderOf })[0]).toMatchObject({ kind: 'unknown', gap: { stream: 'p0/0', fromSeq: 5, toSeq: 7 }, message: 'not known: batches 5 to 7 are missing' });
+    expect(missRanges(ask({}, tokens(9, 9, 9)), { holderOf, namesOf })[0]).toMatchObject({ kind: 'unknown', gap: { stream: 'p0/0', fromSeq: 5, toSeq: 7 }, message: 'not known: batches 5 to 7 are missing' });
   });
 
   it('looks at a prompt as it was before the prompt itself was stored: divergence, other key and news alike', () => {

@@ -1,9 +1,9 @@
 import { NativeSelect } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { KvRow } from '#shared/kv.ts';
+import { BlockLink } from '../../blocks/block-link.tsx';
 import { BlockPanel } from '../../blocks/block-panel.tsx';
 import { formatBlockRef, parseBlockRef } from '../../blocks/block-ref.ts';
-import { ViewLink } from '../../ui/view-link.tsx';
 import { formatCount } from '../../ui/format.ts';
 import classes from './kv-events.module.css';
 
@@ -34,7 +34,7 @@ export function BlockTab({ row, pick, onPick }: BlockTabProps): ReactElement {
         <span className={classes.dim}>
           of {formatCount(row.hashCount, 'block')} in this event{row.hashCount > row.hashes.length && `, ${row.hashCount - row.hashes.length} of them not kept`}
         </span>
-        <ViewLink to={{ view: 'cache', tab: 'tree', selection: formatBlockRef(block) }} title="The same block beside the prefix tree">in the prefix tree</ViewLink>
+        <BlockLink block={block} title="The same block beside the prefix tree">in the prefix tree</BlockLink>
       </div>
       <BlockPanel key={formatBlockRef(block)} block={block} onOpen={(ref) => onPick(formatBlockRef(ref))} />
     </>

@@ -7,7 +7,8 @@ import type { Column, RowNote } from '../../table/column.ts';
 import { ABSENT, formatClock, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
-import { shortHash, tokenPreview } from './hash-text.ts';
+import { shortHash } from '../../blocks/short-hash.ts';
+import { tokenIds } from '../../blocks/token-words.ts';
 import { isNoteKind, KIND_SIGN, noteWords, staleWords } from './kv-words.ts';
 import classes from './kv-events.module.css';
 
@@ -49,7 +50,7 @@ export function kvColumns({ roleOf, epochOf }: ColumnContext): readonly Column<K
     { id: 'count', header: 'tokens', width: 50, align: 'end', priority: 3, title: 'Tokens of the event', cell: (row) => <Num value={row.tokenCount} format={formatInteger} /> },
     {
       id: 'tokens', header: 'token ids', width: 250, grow: 1, isMono: true, title: 'First token ids of the event',
-      cell: (row) => <span className={classes.dim}>{row.tokens === undefined ? (row.note ?? '') : tokenPreview(row.tokens, PREVIEW_TOKENS)}</span>,
+      cell: (row) => <span className={classes.dim}>{row.tokens === undefined ? (row.note ?? '') : tokenIds(row.tokens, PREVIEW_TOKENS)}</span>,
     },
   ];
 }

@@ -5,7 +5,8 @@ import type { ResidentPage } from '#shared/operations.ts';
 import { CopyText } from '../../ui/copy-text.tsx';
 import { formatClock, formatDateTime, formatInteger } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
-import { shortHash, tokenPreview } from './hash-text.ts';
+import { shortHash } from '../../blocks/short-hash.ts';
+import { tokenIds } from '../../blocks/token-words.ts';
 import { residentWords } from './stream-strip.tsx';
 import { residentInput, useResidentBlocks, type ResidentQuery } from './use-resident-blocks.ts';
 import classes from './kv-events.module.css';
@@ -105,7 +106,7 @@ const BlockTable = memo(function BlockTable({ blocks }: { readonly blocks: reado
             <td data-align="end">{formatInteger(block.copies)}</td>
             <td data-align="end">{formatInteger(block.stores)}</td>
             <td className={classes.mono} title={formatDateTime(block.storedAtUnixMs)}>{formatClock(block.storedAtUnixMs)}</td>
-            <td className={classes.mono}>{block.tokens === undefined ? '—' : tokenPreview(block.tokens, 6)}</td>
+            <td className={classes.mono}>{block.tokens === undefined ? '—' : tokenIds(block.tokens, 6)}</td>
           </tr>
         ))}
       </tbody>
