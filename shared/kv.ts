@@ -130,7 +130,7 @@ export interface KvStreamView {
   readonly hashForm?: 'int' | 'bytes' | 'mixed';
   readonly lastSeq?: number;
   readonly lastReceivedAtUnixMs?: number;
-  /** Receipt time minus the last batch's timestamp; two clocks, so only as good as their agreement. */
+  /** Receipt time minus the last batch's timestamp; two clocks, so only as good as their agreement. Absent when that batch told no time. */
   readonly lagMs?: number;
   readonly batches: number;
   readonly events: number;
@@ -139,12 +139,16 @@ export interface KvStreamView {
   readonly gaps: number;
   readonly missedBatches: number;
   readonly duplicateBatches: number;
+  /** Batches left out whose numbers were there before, and which were not: of another life of the engine, or another publisher. */
+  readonly strayBatches?: number;
   readonly epochs: number;
   readonly badMessages: number;
   /** Events that could not be read, in batches that could. */
   readonly badEvents?: number;
   /** Fields and slots that no known layout has, or of an unexpected type; kept as text with their row. */
   readonly unknownFields?: number;
+  /** Batches whose timestamp was no time (no number, not finite, beyond any date): read, and taken to be published when they came. */
+  readonly badTimestamps?: number;
   /** Removals of hashes not held here: normal after a late attach or a gap. */
   readonly unknownRemovals?: number;
   /** Blocks stored while they were held: vLLM does not deduplicate physical blocks, so copies are normal. */

@@ -81,13 +81,15 @@ export class BatchApplier {
   /** Events of kinds that pdscope does not know. */
   unknownEvents = 0;
   unknownFields = 0;
+  /** Batches without a timestamp that is a time. */
+  badTimestamps = 0;
   /** Of the engine's current life: the next may be another version. */
   encoding: Encoding | undefined;
   hashForm: HashForm | undefined;
   /** Batches whose hashes came in another form than those of the batch before, or in both. */
   hashFormChanges = 0;
   lastReceivedAtUnixMs: number | undefined;
-  /** Clock and receipt of the last live batch that told its time: a replay says nothing about lag. */
+  /** Clock and receipt of the last live batch, unless it told no time: a replay says nothing about lag. */
   lastTsUnixMs: number | undefined;
   lastTsReceivedAtUnixMs: number | undefined;
   /** The rank the engine stamped last, when it stamps one. */
@@ -97,6 +99,8 @@ export class BatchApplier {
   readonly topics = new Set<string>();
 
   #lastHashForm: HashForm | undefined;
+  /** In which a stray was last told. */
+  #strayEpoch = 0;
   readonly #sink: BatchSink;
   readonly #limits: DecodeLimits | undefined;
 
@@ -115,7 +119,7 @@ export class BatchApplier {
     for (const frame of frames) this.bytes += frame.length;
     this.lastReceivedAtUnixMs = arrival.receivedAtUnixMs;
     if (judged === 'left') return judged;
-    if (tsUnixMs !== undefined) {
+    if (result.ok) {
       this.lastTsUnixMs = tsUnixMs;
       // A batch that waited for a replay is not late by that.
       this.lastTsReceivedAtUnixMs = arrival.receivedAtUnixMs;
@@ -141,7 +145,7 @@ export class BatchApplier {
       return 'unnumbered';
     }
     if (expected !== undefined && seq > expected) this.lose({ from: expected, to: seq - 1, epoch: tracker.epoch });
-    tracker.accept(seq, tsUnixMs);
+    tracker.accept(seq, { tsUnixMs, receivedAtUnixMs });
     this.replayedBatches += 1;
     this.isLastReplayed = true;
     return this.#take(frames, result, { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: true });
@@ -178,8 +182,8 @@ export class BatchApplier {
 
   #judge(seq: number, tsUnixMs: number | undefined, arrival: Arrival): Applied {
     const { tracker } = this;
-    const hints = { tsUnixMs, isReconnected: arrival.isReconnected, isOvertaken: arrival.isOvertaken === true };
     const { receivedAtUnixMs } = arrival;
+    const hints = { tsUnixMs, receivedAtUnixMs, isReconnected: arrival.isReconnected, isOvertaken: arrival.isOvertaken === true };
     let verdict = tracker.judge(seq, hints);
     if (verdict.kind === 'restart') {
       const ended = tracker.epoch;
@@ -196,6 +200,10 @@ export class BatchApplier {
       tracker.duplicateBatches += 1;
       return 'left';
     }
+    if (verdict.kind === 'stray') {
+      this.#stray({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false });
+      return 'left';
+    }
     if (verdict.kind === 'gap') {
       const { gap } = verdict;
       const isTaken = this.#sink.onGap(gap);
@@ -206,9 +214,19 @@ export class BatchApplier {
       tracker.settle(0, gap.to - gap.from + 1);
       this.lose(gap);
     }
-    tracker.accept(seq, tsUnixMs);
+    tracker.accept(seq, hints);
     this.isLastReplayed = false;
     return 'applied';
+  }
+
+  /** Told once in an engine's life; there may be thousands. */
+  #stray(context: BatchContext): void {
+    const { tracker } = this;
+    tracker.strayBatches += 1;
+    if (this.#strayEpoch === tracker.epoch) return;
+    this.#strayEpoch = tracker.epoch;
+    const note = `batch ${context.seq ?? ''} was left out: its number was there before, the batch was not, and its clock is no newer; the engine may have started anew with its clock put back, or another publisher shares this stream`;
+    this.#sink.onNotice(context, { kind: 'error', note });
   }
 
   #endEpoch(change: EpochChange): void {
@@ -236,6 +254,7 @@ export class BatchApplier {
     this.batches += 1;
     this.events += batch.events.length;
     this.unknownFields += batch.unknownFields;
+    if (batch.tsUnixMs === undefined) this.badTimestamps += 1;
     this.encoding = mergeForm(this.encoding, batch.encoding);
     this.hashForm = mergeForm(this.hashForm, batch.hashForm);
     if (batch.hashForm !== undefined) {

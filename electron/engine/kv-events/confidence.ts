@@ -19,7 +19,8 @@
  *   messages-unreadable    as batches-lost: an unreadable batch is a lost one
  *   events-unreadable      min(0.9, 3 * bad / events), at least 0.01
  *   events-unknown         min(0.5, unknown / events), at least 0.01: they may store or remove blocks
- *   life-uncertain         0.3   batches are missing behind a new connection, and no replay told whether the engine restarted
+ *   life-uncertain         0.3   batches are missing behind a new connection, and no replay told whether the engine restarted; or
+ *                          batches came with old numbers that were no duplicates, and nothing tells of which life they are
  *   removals-unknown       min(0.5, unknown / removed blocks), only when nothing above explains them
  *   replaying              0.05  events wait while a replay runs
  *   lagging                min(0.3, (lag - 2 s) / 60 s) beyond 2 s; clocks may disagree, so never more
@@ -53,6 +54,8 @@ export interface StreamFacts {
   readonly unknownRemovals: number;
   /** Batches were missing behind a new connection, and no replay told whether the engine started anew meanwhile. */
   readonly isLifeUncertain: boolean;
+  /** Batches that were left out as of another life of the engine, an older or a newer one, or of another publisher. */
+  readonly strays: number;
   readonly isReplaying: boolean;
   readonly lagMs: number | undefined;
   readonly hasSeveralPublishers: boolean;
@@ -113,10 +116,11 @@ function stateDoubts({ state, isKnownEmpty, applied }: StreamFacts, doubt: Doubt
   }
 }
 
-function historyDoubts({ applied, unseen, lost, waiting, badMessages, isLifeUncertain }: StreamFacts, doubt: Doubt): void {
+function historyDoubts({ applied, unseen, lost, waiting, badMessages, isLifeUncertain, strays }: StreamFacts, doubt: Doubt): void {
   if (unseen > 0) doubt('joined-late', (0.5 * unseen) / (unseen + applied), `The stream was joined late: blocks stored in the ${many(unseen, 'batch', 'batches')} before are unknown, so hits are underestimated.`);
   if (lost > 0) doubt('batches-lost', share(lost, lost + applied), `${many(lost, 'batch', 'batches')} lost: blocks stored there are unknown, and blocks removed there still count as resident.`);
   if (isLifeUncertain) doubt('life-uncertain', 0.3, 'The connection was made anew with batches missing, and no replay told whether the engine restarted meanwhile: blocks from before may be gone.');
+  else if (strays > 0) doubt('life-uncertain', 0.3, `${many(strays, 'batch', 'batches')} left out that came with numbers of batches before, and were others: the engine may have restarted with its clock put back, and its blocks from before may be gone.`);
   if (waiting > 0) doubt('batches-waiting', share(waiting, waiting + applied), `${many(waiting, 'message', 'messages')} refused by pdscope's own full queue and not replaced yet.`);
   if (badMessages > 0) doubt('messages-unreadable', share(badMessages, badMessages + applied), `${many(badMessages, 'message', 'messages')} could not be read: what they stored or removed is unknown.`);
 }

@@ -8,7 +8,7 @@ import { errorMessage } from '#shared/errors.ts';
 import { describe, hashCount } from './block-hashes.ts';
 import { asInteger, decodeEvent, isMap } from './decode-event.ts';
 import { readKnownBatch } from './known-batch.ts';
-import { mergeForm, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
+import { mergeForm, timeOf, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
 import { checkMsgpack, type GuardLimits } from './msgpack-guard.ts';
 
 export interface DecodeLimits extends GuardLimits {
@@ -131,9 +131,8 @@ function readEvents(values: readonly unknown[], ts: unknown, rest: { readonly ra
     form = mergeForm(form, hashForm(decoded.event));
     unknownFields += decoded.unknownFields;
   }
-  const seconds = typeof ts === 'bigint' ? Number(ts) : ts;
   return {
-    tsUnixMs: typeof seconds === 'number' && Number.isFinite(seconds) ? seconds * 1000 : undefined,
+    tsUnixMs: timeOf(ts),
     rank: asInteger(rest.rank),
     events,
     encoding,

@@ -54,16 +54,18 @@ function hitText(stats: WatchStats): string {
 }
 
 /** What was read and is out of place. Copies of blocks are normal, and not among it. */
-function oddCount({ unknownEvents, unknownFields, unknownRemovals, unknownParents, hashFormChanges }: OddCounts): number {
-  return unknownEvents + unknownFields + unknownRemovals + unknownParents + hashFormChanges;
+function oddCount({ unknownEvents, unknownFields, badTimestamps, unknownRemovals, unknownParents, hashFormChanges, strayBatches }: OddCounts): number {
+  return unknownEvents + unknownFields + badTimestamps + unknownRemovals + unknownParents + hashFormChanges + strayBatches;
 }
 
 /** Each kind that occurred: counted, and shown as it came where it had a line. */
 function oddText(odd: OddCounts): string {
   const kinds: readonly (readonly [number, string, string])[] = [
     [odd.badMessages, 'message', 'not readable'], [odd.badEvents, 'event', 'not readable'], [odd.unknownEvents, 'event', 'of unknown kind'], [odd.unknownFields, 'field', 'unknown'],
+    [odd.badTimestamps, 'timestamp', 'not a time'],
     [odd.unknownRemovals, 'removal', 'of blocks not held'], [odd.unknownParents, 'store', 'after a block not held'], [odd.duplicateStores, 'block', 'stored while held already'],
     [odd.hashFormChanges, 'change', 'of the form of hashes'],
+    [odd.strayBatches, 'stray', 'left out, with an old number but not of a batch before'],
   ];
   const found = kinds.filter(([count]) => count > 0).map(([count, noun, what]) => `${count} ${noun}${count === 1 ? '' : 's'} ${what}`);
   return found.length === 0 ? 'none' : found.join(', ');

@@ -5,7 +5,7 @@
  * is what it would have read. Layouts: decode-event.ts.
  */
 import { NO_HASHES, isNoParent, type BlockHashes } from './block-hashes.ts';
-import { mergeForm, type Encoding, type ExtraKey, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
+import { mergeForm, timeOf, type Encoding, type ExtraKey, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
 import { MsgpackCursor, NameTable, OtherMsgpack } from './msgpack-cursor.ts';
 import type { GuardLimits } from './msgpack-guard.ts';
 import { NO_WORDS, WordSlab, type WordRun } from './word-run.ts';
@@ -71,7 +71,7 @@ function readBatch(maxEvents: number): KvBatch {
     }
   }
   const rank = slots === 2 || cursor.nil() ? undefined : cursor.integer();
-  return { tsUnixMs: Number.isFinite(seconds) ? seconds * 1000 : undefined, rank, events, encoding, hashForm, unknownFields: 0 };
+  return { tsUnixMs: timeOf(seconds), rank, events, encoding, hashForm, unknownFields: 0 };
 }
 
 /** One event. Fields are locals, not an object's: what an old object is made to point at costs the garbage collector. */

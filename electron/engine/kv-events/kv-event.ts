@@ -81,7 +81,7 @@ export type Encoding = 'array' | 'map' | 'mixed';
 export type HashForm = 'int' | 'bytes' | 'mixed';
 
 export interface KvBatch {
-  /** The publisher's clock, ms; absent when it was not a number. */
+  /** The publisher's clock, ms; absent when it was not a time (`timeOf`). */
   readonly tsUnixMs: number | undefined;
   /** Data-parallel rank as stamped by the engine; absent before 2025-06 and from SGLang without it. */
   readonly rank: number | undefined;
@@ -92,6 +92,15 @@ export interface KvBatch {
   readonly hashForm: HashForm | undefined;
   /** Fields and slots that no known layout has, or with an unexpected type; they were ignored. */
   readonly unknownFields: number;
+}
+
+/** The most that dates can tell, ms either way of 1970 (ECMAScript, time values). */
+const LAST_TIME_MS = 8.64e15;
+
+/** Unix seconds as ms; undefined for what is no number, not finite, or beyond what dates can tell. */
+export function timeOf(seconds: unknown): number | undefined {
+  const ms = typeof seconds === 'bigint' ? Number(seconds) * 1000 : typeof seconds === 'number' ? seconds * 1000 : Number.NaN;
+  return Math.abs(ms) <= LAST_TIME_MS ? ms : undefined;
 }
 
 /** Widens a form seen so far by the next one. */

@@ -55,9 +55,10 @@ interface Mark {
   readonly untracked: number;
   readonly displaced: number;
   readonly uncertainLives: number;
+  readonly strays: number;
 }
 
-const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0, displaced: 0, uncertainLives: 0 };
+const NOTHING: Mark = { batches: 0, events: 0, lost: 0, badMessages: 0, badEvents: 0, unknownEvents: 0, removedBlocks: 0, unknownRemovals: 0, untracked: 0, displaced: 0, uncertainLives: 0, strays: 0 };
 const NO_BOOKS: StreamBooks = { unknownRemovals: 0, duplicateStores: 0, announcedBlocks: 0, unknownParents: 0, untracked: 0, displaced: 0, counts: () => [] };
 
 export class KvStream {
@@ -165,6 +166,7 @@ export class KvStream {
       removedBlocks: now.removedBlocks - mark.removedBlocks,
       unknownRemovals: now.unknownRemovals - mark.unknownRemovals,
       isLifeUncertain: now.uncertainLives > mark.uncertainLives,
+      strays: now.strays - mark.strays,
       isReplaying: filler?.isAsking === true,
       lagMs: this.#lagMs(),
       hasSeveralPublishers: applier.topics.size > 1 || this.#receiver.hasRivals,
@@ -208,11 +210,13 @@ export class KvStream {
       missedFilled: tracker.missedFilled,
       missedLost: tracker.missedLost,
       duplicateBatches: tracker.duplicateBatches,
+      strayBatches: tracker.strayBatches,
       epochs: tracker.epoch,
       badMessages: applier.badMessages,
       badEvents: applier.badEvents,
       unknownEvents: applier.unknownEvents,
       unknownFields: applier.unknownFields,
+      badTimestamps: applier.badTimestamps,
       unknownRemovals: books.unknownRemovals,
       duplicateStores: books.duplicateStores,
       announcedBlocks: books.announcedBlocks,
@@ -313,7 +317,7 @@ export class KvStream {
   #mark(): Mark {
     const { batches, events, badMessages, badEvents, unknownEvents } = this.#receiver.applier;
     const { unknownRemovals, untracked, displaced } = this.#books;
-    return { batches, events, badMessages, badEvents, unknownEvents, unknownRemovals, untracked, displaced, uncertainLives: this.#receiver.uncertainLives, lost: this.#lost, removedBlocks: this.#removedBlocks };
+    return { batches, events, badMessages, badEvents, unknownEvents, unknownRemovals, untracked, displaced, uncertainLives: this.#receiver.uncertainLives, strays: this.#receiver.applier.tracker.strayBatches, lost: this.#lost, removedBlocks: this.#removedBlocks };
   }
 
   #onPhase(reason: string | undefined): void {

@@ -5,6 +5,13 @@
  *
  * Counts add up: `missedBatches` = `missedFilled` + `missedLost` + what a replay is being asked for.
  *
+ * A number that was there before is of a batch that comes again, or of another life. Engines publish in the order of their
+ * numbers, so what was published after batches with higher numbers is of a newer life. The newest timestamp alone does not
+ * tell: one batch with a time from nowhere, or a clock that was ahead until it was set right, would make every later life
+ * look old. So two batches have to agree, and times ahead of our own clock count only against times that are ahead, too.
+ * What is neither the batch that had the number nor newer (a publisher whose clock was put back, late data of an older
+ * life, another publisher) is a stray: nobody here can tell which, so it is left out, counted, and doubted.
+ *
  * Not visible here, nor to any subscriber of live batches alone: a restart whose new sequence has already passed the last
  * one seen. It looks like a gap, or like nothing at all. A replay that begins with a batch already seen tells
  * (gap-filler.ts): the engine's copy carries the same timestamp, bit by bit, or it is another life's.
@@ -24,11 +31,20 @@ export type Verdict =
   | { readonly kind: 'gap'; readonly gap: GapRange }
   /** Seen before: leave it out. */
   | { readonly kind: 'duplicate' }
+  /** Not seen before, though its number was; and not known to be newer: leave it out, and doubt what is known. */
+  | { readonly kind: 'stray' }
   /** The engine started anew: forget its blocks, `begin(0)`, and judge again. */
   | { readonly kind: 'restart'; readonly lastSeq: number; readonly reason: string };
 
 const NEXT: Verdict = { kind: 'next' };
 const DUPLICATE: Verdict = { kind: 'duplicate' };
+const STRAY: Verdict = { kind: 'stray' };
+
+/** A timestamp further ahead of our clock is not the time: machines of one site agree better. */
+const AHEAD_MS = 5000;
+
+/** Batches of higher numbers that must have been published before, unless fewer are remembered: one may have a time from nowhere. */
+const WITNESSES = 2;
 
 /** Timestamps remembered, to tell a batch that comes again from another life's batch of that number. */
 const REMEMBERED = 1024;
@@ -36,6 +52,8 @@ const REMEMBERED = 1024;
 export interface ObserveHints {
   /** The publisher's clock, ms; undefined for a message that could not be decoded. */
   readonly tsUnixMs: number | undefined;
+  /** By our clock, ms. */
+  readonly receivedAtUnixMs: number;
   /** The connection was made anew since the last batch: then a small step back is a restart even without a newer clock. */
   readonly isReconnected: boolean;
   /** It came over a connection that is gone, and newer batches were applied since: with an older clock, it is of an older life. */
@@ -45,6 +63,8 @@ export interface ObserveHints {
 export class StreamTracker {
   #expected: number | undefined;
   #lastTsUnixMs = Number.NEGATIVE_INFINITY;
+  /** By our clock, of all lives: batches may wait here while newer ones are replayed. */
+  #lastReceivedAtUnixMs = Number.NEGATIVE_INFINITY;
   #hasApplied = false;
   /** By sequence number, of the last `REMEMBERED` ones; NaN when unknown. */
   readonly #ts = new Float64Array(REMEMBERED).fill(Number.NaN);
@@ -59,6 +79,8 @@ export class StreamTracker {
   missedFilled = 0;
   missedLost = 0;
   duplicateBatches = 0;
+  /** Batches left out that were no duplicates: see above. */
+  strayBatches = 0;
   /** The current epoch was seen from seq 0 on, so no block of it was stored unseen (but for gaps). */
   sawStart = false;
   /** Where the current epoch was joined: batches before were never seen, nor missed. */
@@ -84,10 +106,33 @@ export class StreamTracker {
     if (hints.isOvertaken === true && hints.tsUnixMs !== undefined && hints.tsUnixMs < this.#lastTsUnixMs) return DUPLICATE;
     if (expected === undefined || seq === expected) return NEXT;
     if (seq > expected) return { kind: 'gap', gap: { from: expected, to: seq - 1, epoch: this.epoch } };
-    if (hints.tsUnixMs !== undefined && hints.tsUnixMs === this.tsOf(seq)) return DUPLICATE;
-    const isNewer = hints.tsUnixMs !== undefined && hints.tsUnixMs > this.#lastTsUnixMs;
-    if (!isNewer && !hints.isReconnected) return DUPLICATE;
-    return { kind: 'restart', lastSeq: expected - 1, reason: isNewer ? 'its clock is newer' : 'after a new connection' };
+    const { tsUnixMs } = hints;
+    const known = this.tsOf(seq);
+    if (tsUnixMs !== undefined && tsUnixMs === known) return DUPLICATE;
+    const lastSeq = expected - 1;
+    if (tsUnixMs !== undefined && this.#isNewer(seq, tsUnixMs, hints.receivedAtUnixMs)) return { kind: 'restart', lastSeq, reason: 'its clock is newer' };
+    if (hints.isReconnected) return { kind: 'restart', lastSeq, reason: 'after a new connection' };
+    const isOther = seq < this.firstSeq || (tsUnixMs !== undefined && known !== undefined);
+    return isOther ? STRAY : DUPLICATE;
+  }
+
+  /** Whether a batch was published after batches with higher numbers. Of those, the ones that had no believable time do not count. */
+  #isNewer(seq: number, tsUnixMs: number, receivedAtUnixMs: number): boolean {
+    const expected = this.#expected ?? 0;
+    const nowUnixMs = Math.max(receivedAtUnixMs, this.#lastReceivedAtUnixMs);
+    const believedUpTo = tsUnixMs > nowUnixMs + AHEAD_MS ? Number.POSITIVE_INFINITY : nowUnixMs + AHEAD_MS;
+    let remembered = 0;
+    let older = 0;
+    for (let later = Math.max(seq, this.firstSeq, expected - REMEMBERED); later < expected && older < WITNESSES; later += 1) {
+      const ts = this.#ts[later % REMEMBERED] ?? Number.NaN;
+      if (!(ts <= believedUpTo)) continue;
+      remembered += 1;
+      if (ts >= tsUnixMs) continue;
+      // No batch has two timestamps.
+      if (later === seq) return true;
+      older += 1;
+    }
+    return older >= Math.min(WITNESSES, remembered);
   }
 
   /** Starts an epoch whose next batch is `seq`. */
@@ -123,11 +168,12 @@ export class StreamTracker {
   }
 
   /** The batch is applied (or counted as unreadable): the next one is expected. */
-  accept(seq: number, tsUnixMs: number | undefined): void {
+  accept(seq: number, { tsUnixMs, receivedAtUnixMs }: Pick<ObserveHints, 'tsUnixMs' | 'receivedAtUnixMs'>): void {
     if (this.#expected === undefined) this.begin(seq);
     this.#expected = seq + 1;
     this.#hasApplied = true;
     this.#ts[seq % REMEMBERED] = tsUnixMs ?? Number.NaN;
+    this.#lastReceivedAtUnixMs = Math.max(this.#lastReceivedAtUnixMs, receivedAtUnixMs);
     if (tsUnixMs !== undefined) this.#lastTsUnixMs = Math.max(this.#lastTsUnixMs, tsUnixMs);
   }
 

@@ -55,10 +55,12 @@ export interface OddCounts {
   readonly badEvents: number;
   readonly unknownEvents: number;
   readonly unknownFields: number;
+  readonly badTimestamps: number;
   readonly unknownRemovals: number;
   readonly unknownParents: number;
   readonly duplicateStores: number;
   readonly hashFormChanges: number;
+  readonly strayBatches: number;
 }
 
 /** As many as the engine follows by default; touched only as it fills. */
@@ -145,16 +147,18 @@ export function sumStats(ranks: readonly WatchedRank[], seconds: number): WatchS
     ...(lags.length > 0 && { lagMs: Math.max(...lags) }),
     isReplaying: ranks.some(({ isReplaying }) => isReplaying),
     residentBlocks: sum(({ stats }) => stats.resident.counts().reduce((total, { blocks }) => total + blocks, 0)),
-    isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents }, stats: { resident } }) => tracker.sawStart && tracker.missedLost + badMessages + badEvents + unknownEvents + resident.untracked + resident.displaced === 0),
+    isResidentExact: ranks.every(({ applier: { tracker, badMessages, badEvents, unknownEvents }, stats: { resident } }) => tracker.sawStart && tracker.missedLost + tracker.strayBatches + badMessages + badEvents + unknownEvents + resident.untracked + resident.displaced === 0),
     odd: {
       badMessages: sum(({ applier }) => applier.badMessages),
       badEvents: sum(({ applier }) => applier.badEvents),
       unknownEvents: sum(({ applier }) => applier.unknownEvents),
       unknownFields: sum(({ applier }) => applier.unknownFields),
+      badTimestamps: sum(({ applier }) => applier.badTimestamps),
       unknownRemovals: sum(({ stats }) => stats.resident.unknownRemovals),
       unknownParents: sum(({ stats }) => stats.unknownParents),
       duplicateStores: sum(({ stats }) => stats.resident.duplicateStores),
       hashFormChanges: sum(({ applier }) => applier.hashFormChanges),
+      strayBatches: sum(({ applier }) => applier.tracker.strayBatches),
     },
     reusedBlocks: sum(({ stats }) => stats.reusedBlocks),
     branchedBlocks: sum(({ stats }) => stats.branchedBlocks),

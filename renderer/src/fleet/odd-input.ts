@@ -21,10 +21,12 @@ export function oddInput(stream: KvStreamView): readonly OddInput[] {
   add(stream.badEvents, (count) => `${formatCount(count, 'event')} that could not be read, in batches that could`, true);
   add(stream.unknownEvents, (count) => `${formatCount(count, 'event')} of kinds that pdscope does not know, kept as they came`, true);
   add(stream.unknownFields, (count) => `${formatCount(count, 'field')} that pdscope does not know, or of an odd type, kept as they came`);
+  add(stream.badTimestamps, (count) => `${formatCount(count, 'batch', 'batches')} whose timestamp is no time`);
   add(stream.unknownRemovals, (count) => `${formatCount(count, 'removal')} of blocks not held`);
   add(stream.unknownParents, (count) => `${formatCount(count, 'store')} after a block never seen stored`);
   add(stream.duplicateStores, (count) => `${formatCount(count, 'block')} stored while held already: copies`);
   add(stream.duplicateBatches, (count) => `${formatCount(count, 'batch', 'batches')} that came again, or late, left out`);
+  add(stream.strayBatches, (count) => `${formatCount(count, 'batch', 'batches')} with old numbers, of another life of the engine or another publisher, left out`, true);
   add(stream.hashFormChanges, (count) => `${formatCount(count, 'batch', 'batches')} with hashes in another form than before`);
   return found;
 }

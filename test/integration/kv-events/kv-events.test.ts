@@ -117,6 +117,56 @@ describe('sequence', () => {
   });
 });
 
+describe('clocks that make no sense', () => {
+  it('do not hide a restart while connected', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    await publisher.batch(0, [stored(1)]);
+    await publisher.batch(1, [stored(2)], { ts: Date.now() / 1000 + 3600 });
+    await publisher.batch(2, [stored(3)]);
+    await publisher.batch(0, [stored(9)], { ts: 5000 });
+    await until(() => view(events).epochs === 2, 'second epoch');
+    expect(view(events)).toMatchObject({ lastSeq: 0, duplicateBatches: 0, strayBatches: 0, resident: [{ medium: 'GPU', blocks: 1 }] });
+  });
+
+  it('are doubted where a life cannot be told from another', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    for (const seq of [0, 1, 2, 3]) await publisher.batch(seq, [stored(seq)]);
+    for (const seq of [0, 1]) await publisher.batch(seq, [stored(10 + seq)], { ts: 500 + seq });
+    await publisher.batch(4, [stored(4)]);
+    await until(() => view(events).lastSeq === 4, 'last batch');
+    expect(view(events)).toMatchObject({ epochs: 1, duplicateBatches: 0, strayBatches: 2, resident: [{ medium: 'GPU', blocks: 5 }] });
+    expect(view(events).reasons?.find(({ code }) => code === 'life-uncertain')?.text).toContain('2 batches left out');
+    expect(Array.from(events.log.rows(), ({ kind, note }) => (kind === 'error' ? note : undefined)).filter((note) => note !== undefined)).toEqual([expect.stringContaining('batch 0 was left out: its number was there before')]);
+  });
+
+  it('are counted, and no lag is told by them', async () => {
+    const port = await freePort();
+    await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
+    await until(() => view(events).state === 'silent', 'connection');
+    const odd: readonly unknown[] = [1000, 'soon', null, Number.NaN, Number.POSITIVE_INFINITY, 1e300];
+    for (const [seq, ts] of odd.entries()) {
+      await publisher.batch(seq, [stored(seq + 1)], { ts });
+      await until(() => view(events).lastSeq === seq, `batch ${seq}`);
+      expect(view(events)).toMatchObject({ badTimestamps: seq, resident: [{ medium: 'GPU', blocks: seq + 1 }] });
+      expect(view(events).lagMs === undefined).toBe(seq > 0);
+    }
+    await publisher.batch(6, [stored(7)], { ts: 2000 });
+    await until(() => view(events).lastSeq === 6, 'last batch');
+    expect(view(events)).toMatchObject({ badTimestamps: 5, badMessages: 0, lagMs: expect.any(Number) });
+    expect(Array.from(events.log.rows(), ({ engineTsUnixMs }) => engineTsUnixMs)).toEqual([1_000_000, undefined, undefined, undefined, undefined, undefined, 2_000_000]);
+  });
+});
+
 describe('events that make no sense', () => {
   it('are counted each by kind, and cost no block', async () => {
     const port = await freePort();

@@ -47,7 +47,7 @@ export class TestPublisher implements AsyncDisposable {
   }
 
   /** Sends one batch of events as an engine would. */
-  async batch(seq: number, events: readonly unknown[], options: { readonly ts?: number; readonly rank?: number; readonly topic?: string } = {}): Promise<void> {
+  async batch(seq: number, events: readonly unknown[], options: { readonly ts?: unknown; readonly rank?: number; readonly topic?: string } = {}): Promise<void> {
     await this.send(batchFrames(seq, events, options));
   }
 
@@ -61,7 +61,7 @@ export class TestPublisher implements AsyncDisposable {
   }
 }
 
-export function batchFrames(seq: number, events: readonly unknown[], { ts = 1000 + seq, rank = 0, topic = '' } = {}): Buffer[] {
+export function batchFrames(seq: number, events: readonly unknown[], { ts = 1000 + seq, rank = 0, topic = '' }: { readonly ts?: unknown; readonly rank?: number; readonly topic?: string } = {}): Buffer[] {
   const sequence = Buffer.alloc(8);
   sequence.writeBigUInt64BE(BigInt(seq));
   return [Buffer.from(topic), sequence, Buffer.from(encode([ts, events, rank], { useBigInt64: true, forceFloat32: false }))];

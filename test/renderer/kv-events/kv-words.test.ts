@@ -61,14 +61,15 @@ describe('odd input', () => {
 
   it('names every kind, and tells what took something away from what happens to sound streams too', () => {
     const found = oddInput({
-      ...sound, droppedMessages: 9, badMessages: 1, badEvents: 2, unknownEvents: 3, unknownFields: 4, unknownRemovals: 5, unknownParents: 6, duplicateStores: 7, duplicateBatches: 1, hashFormChanges: 2,
+      ...sound, droppedMessages: 9, badMessages: 1, badEvents: 2, unknownEvents: 3, unknownFields: 4, badTimestamps: 8, unknownRemovals: 5, unknownParents: 6, duplicateStores: 7, duplicateBatches: 1, strayBatches: 3, hashFormChanges: 2,
     });
     expect(found.map(({ words }) => words)).toEqual([
       '9 messages refused by pdscope’s own full queue', '1 message that could not be read', '2 events that could not be read, in batches that could',
-      '3 events of kinds that pdscope does not know, kept as they came', '4 fields that pdscope does not know, or of an odd type, kept as they came', '5 removals of blocks not held',
-      '6 stores after a block never seen stored', '7 blocks stored while held already: copies', '1 batch that came again, or late, left out', '2 batches with hashes in another form than before',
+      '3 events of kinds that pdscope does not know, kept as they came', '4 fields that pdscope does not know, or of an odd type, kept as they came', '8 batches whose timestamp is no time', '5 removals of blocks not held',
+      '6 stores after a block never seen stored', '7 blocks stored while held already: copies', '1 batch that came again, or late, left out',
+      '3 batches with old numbers, of another life of the engine or another publisher, left out', '2 batches with hashes in another form than before',
     ]);
-    expect(oddWords(found)).toBe('▲ 15 bad, 25 odd');
+    expect(oddWords(found)).toBe('▲ 18 bad, 33 odd');
     expect(oddWords(oddInput({ ...sound, unknownRemovals: 5 }))).toBe('5 odd');
   });
 });

@@ -7,9 +7,13 @@ function applier(): BatchApplier {
 }
 
 function message(seq: number, ...hashes: (bigint | Uint8Array)[]): Uint8Array[] {
+  return messageAt(seq, 1000 + seq, ...hashes);
+}
+
+function messageAt(seq: number, ts: unknown, ...hashes: (bigint | Uint8Array)[]): Uint8Array[] {
   const sequence = Buffer.alloc(8);
   sequence.writeBigUInt64BE(BigInt(seq));
-  return [new Uint8Array(0), sequence, encode([1000 + seq, hashes.map((hash) => ['BlockRemoved', [hash], 'GPU']), 0], { useBigInt64: true })];
+  return [new Uint8Array(0), sequence, encode([ts, hashes.map((hash) => ['BlockRemoved', [hash], 'GPU']), 0], { useBigInt64: true })];
 }
 
 const DIGEST = new Uint8Array(32).fill(7);
@@ -24,5 +28,16 @@ describe('BatchApplier', () => {
     });
     expect(seen).toEqual([0, 0, 0, 1, 1, 2, 3, 4]);
     expect(stream.hashForm).toBe('mixed');
+  });
+
+  it('counts timestamps that are no time, and forgets the lag of the batch before', () => {
+    const stream = applier();
+    const told = [1000, 'soon', null, Number.NaN, Number.NEGATIVE_INFINITY, 8.64e12 + 1, 8.64e12, -5, 2n ** 40n].map((ts, seq) => {
+      stream.apply(messageAt(seq, ts, 1n), { receivedAtUnixMs: 5, isReconnected: false, droppedBefore: 0 });
+      return [stream.badTimestamps, stream.lastTsUnixMs];
+    });
+    expect(told).toEqual([[0, 1_000_000], [1, undefined], [2, undefined], [3, undefined], [4, undefined], [5, undefined], [5, 8.64e15], [5, -5000], [5, 1_099_511_627_776_000]]);
+    stream.apply(messageAt(9, 1000, 1n).with(2, Uint8Array.of(0xc1)), { receivedAtUnixMs: 5, isReconnected: false, droppedBefore: 0 });
+    expect(stream).toMatchObject({ batches: 9, badMessages: 1, badTimestamps: 5, lastTsUnixMs: 1_099_511_627_776_000 });
   });
 });

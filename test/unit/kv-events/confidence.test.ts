@@ -4,7 +4,7 @@ import { streamConfidence, type StreamFacts } from '#engine/kv-events/confidence
 
 const SOUND: StreamFacts = {
   state: 'live', applied: 100, unseen: 0, isKnownEmpty: false, lost: 0, waiting: 0, badMessages: 0, events: 400, badEvents: 0, unknownEvents: 0,
-  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, isRankTold: false, untold: undefined, residentBlocks: 500,
+  removedBlocks: 50, unknownRemovals: 0, isLifeUncertain: false, strays: 0, isReplaying: false, lagMs: 20, hasSeveralPublishers: false, hasOtherRank: false, isRankTold: false, untold: undefined, residentBlocks: 500,
   untrackedBlocks: 0, displacedBlocks: 0,
 };
 const of = (part: Partial<StreamFacts>) => streamConfidence({ ...SOUND, ...part });
@@ -30,6 +30,8 @@ describe('streamConfidence', () => {
     [{ lost: 1, applied: 100_000 }, [['batches-lost', 0.01]]],
     [{ lost: 1000 }, [['batches-lost', 0.9]]],
     [{ isLifeUncertain: true }, [['life-uncertain', 0.3]]],
+    [{ strays: 40 }, [['life-uncertain', 0.3]]],
+    [{ strays: 40, isLifeUncertain: true }, [['life-uncertain', 0.3]]],
     [{ waiting: 5 }, [['batches-waiting', 0.143]]],
     [{ badMessages: 2 }, [['messages-unreadable', 0.059]]],
     [{ badEvents: 4 }, [['events-unreadable', 0.03]]],
@@ -72,7 +74,7 @@ describe('streamConfidence', () => {
     const facts = fc.record({
       state: fc.constantFrom('connecting' as const, 'live' as const, 'silent' as const, 'lost' as const, 'failed' as const), applied: count, unseen: count,
       isKnownEmpty: fc.boolean(), lost: count, waiting: count, badMessages: count, events: count, badEvents: count, unknownEvents: count, removedBlocks: count,
-      unknownRemovals: count, isLifeUncertain: fc.boolean(), isReplaying: fc.boolean(), lagMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }), hasSeveralPublishers: fc.boolean(),
+      unknownRemovals: count, isLifeUncertain: fc.boolean(), strays: count, isReplaying: fc.boolean(), lagMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }), hasSeveralPublishers: fc.boolean(),
       hasOtherRank: fc.boolean(), isRankTold: fc.boolean(), untold: fc.option(fc.record({ requests: fc.integer({ min: 1, max: 1000 }), blocks: fc.integer({ min: 1, max: 1e6 }) }), { nil: undefined }), residentBlocks: count, untrackedBlocks: count, displacedBlocks: count,
     });
     fc.assert(fc.property(facts, (some) => {

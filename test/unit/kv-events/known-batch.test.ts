@@ -50,7 +50,7 @@ const positional = fc.oneof(
   fc.tuple(hashes, maybe(text), maybe(fc.nat(4)), fc.integer({ min: 2, max: 4 })).map(([list, medium, group, width]) => ['BlockRemoved', list, medium, group].slice(0, width)),
   fc.constant(['AllBlocksCleared']),
 );
-const time = fc.double({ min: 0.5, max: 2e9 + 0.5, noNaN: true, noInteger: true });
+const time = fc.oneof({ weight: 8, arbitrary: fc.double({ min: 0.5, max: 2e9 + 0.5, noNaN: true, noInteger: true }) }, fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, 8.64e12 + 0.5, 1e300, -1e300));
 const batchOf = (event: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> => fc.oneof(
   fc.tuple(time, fc.array(event, { maxLength: 5 }), maybe(fc.nat(64))),
   fc.tuple(time, fc.array(event, { maxLength: 5 })),

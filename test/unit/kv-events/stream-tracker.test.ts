@@ -2,7 +2,10 @@ import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
 import { StreamTracker, type Verdict } from '#engine/kv-events/stream-tracker.ts';
 
-const at = (tsUnixMs: number | undefined, isReconnected = false) => ({ tsUnixMs, isReconnected });
+const at = (tsUnixMs: number | undefined, isReconnected = false) => ({ tsUnixMs, isReconnected, receivedAtUnixMs: tsUnixMs ?? 0 });
+/** Received at `receivedAtUnixMs`, whatever its own clock says. */
+const received = (receivedAtUnixMs: number, tsUnixMs: number | undefined) => ({ tsUnixMs, isReconnected: false, receivedAtUnixMs });
+const HOUR_MS = 3_600_000;
 
 /** Judges a batch and applies it, as a subscriber without a replay does: what is missing is lost. */
 function observe(tracker: StreamTracker, seq: number, hints: ReturnType<typeof at>): Verdict {
@@ -11,6 +14,7 @@ function observe(tracker: StreamTracker, seq: number, hints: ReturnType<typeof a
     tracker.duplicateBatches += 1;
     return verdict;
   }
+  if (verdict.kind === 'stray') return verdict;
   if (verdict.kind === 'restart') tracker.begin(0);
   const again = verdict.kind === 'restart' ? tracker.judge(seq, hints) : verdict;
   if (again.kind === 'gap') {
@@ -18,7 +22,7 @@ function observe(tracker: StreamTracker, seq: number, hints: ReturnType<typeof a
     tracker.settle(0, again.gap.to - again.gap.from + 1);
     tracker.skipTo(seq);
   }
-  tracker.accept(seq, hints.tsUnixMs);
+  tracker.accept(seq, hints);
   return verdict;
 }
 
@@ -53,11 +57,13 @@ describe('StreamTracker', () => {
 
   it('takes a step back with an older or equal clock for a duplicate', () => {
     const tracker = new StreamTracker();
+    observe(tracker, 2, at(40));
     observe(tracker, 5, at(100));
     expect(observe(tracker, 5, at(100))).toEqual({ kind: 'duplicate' });
+    expect(observe(tracker, 3, at(50))).toEqual({ kind: 'duplicate' });
     expect(observe(tracker, 2, at(40))).toEqual({ kind: 'duplicate' });
     expect(observe(tracker, 2, at(undefined))).toEqual({ kind: 'duplicate' });
-    expect(tracker).toMatchObject({ duplicateBatches: 3, lastSeq: 5, epoch: 1 });
+    expect(tracker).toMatchObject({ duplicateBatches: 4, lastSeq: 5, epoch: 1 });
   });
 
   it('takes a step back with a newer clock for a restart', () => {
@@ -117,9 +123,53 @@ describe('StreamTracker', () => {
     expect(tracker).toMatchObject({ epoch: 2, firstSeq: 3, gaps: 0 });
   });
 
+  it('knows a restart after a batch whose clock was ahead, wherever that batch was', () => {
+    for (const ahead of [0, 1, 7, 8, 9]) {
+      const tracker = new StreamTracker();
+      for (let seq = 0; seq < 10; seq += 1) observe(tracker, seq, received(1000 + seq, 1000 + seq + (seq === ahead ? HOUR_MS : 0)));
+      expect(observe(tracker, 9, received(1015, 1009 + (ahead === 9 ? HOUR_MS : 0)))).toEqual({ kind: 'duplicate' });
+      expect(observe(tracker, 0, received(1020, 1020))).toMatchObject({ kind: 'restart', lastSeq: 9 });
+      expect(observe(tracker, 1, received(1021, 1021))).toEqual({ kind: 'next' });
+      expect(tracker).toMatchObject({ epoch: 2, lastSeq: 1, duplicateBatches: 1, strayBatches: 0 });
+    }
+  });
+
+  it('knows a restart after a life whose clock was ahead all the time', () => {
+    const tracker = new StreamTracker();
+    for (let seq = 0; seq < 2000; seq += 1) observe(tracker, seq, received(1000 + seq, 1000 + seq + HOUR_MS));
+    expect(observe(tracker, 0, received(5000, 5000))).toMatchObject({ kind: 'restart' });
+  });
+
+  it('takes no batch for another life because one after it had a time from nowhere', () => {
+    for (const nowhere of [-HOUR_MS, HOUR_MS]) {
+      const tracker = new StreamTracker();
+      // The first ones are remembered no more.
+      for (let seq = 0; seq < 2000; seq += 1) observe(tracker, seq, received(10_000 + seq, 10_000 + seq + (seq === 1990 ? nowhere : 0)));
+      expect(observe(tracker, 300, received(13_000, 10_300))).toEqual({ kind: 'duplicate' });
+      expect(observe(tracker, 1995, received(13_000, 11_995))).toEqual({ kind: 'duplicate' });
+    }
+  });
+
+  it('takes batches that waited here while newer ones were replayed for duplicates, though those are ahead of when they came', () => {
+    const tracker = new StreamTracker();
+    for (let seq = 0; seq < 3000; seq += 1) observe(tracker, seq, received(60_000, 10 * seq));
+    expect(observe(tracker, 100, received(1010, 1000))).toEqual({ kind: 'duplicate' });
+  });
+
+  it('does not take batches for duplicates that are none, and cannot tell their life', () => {
+    const tracker = new StreamTracker();
+    for (let seq = 5; seq < 10; seq += 1) observe(tracker, seq, received(HOUR_MS + seq, HOUR_MS + seq));
+    // Its clock was put back an hour.
+    expect(observe(tracker, 0, received(HOUR_MS + 20, 20))).toEqual({ kind: 'stray' });
+    expect(observe(tracker, 5, received(HOUR_MS + 25, 25))).toEqual({ kind: 'stray' });
+    expect(observe(tracker, 4, received(HOUR_MS + 26, undefined))).toEqual({ kind: 'stray' });
+    expect(observe(tracker, 5, received(HOUR_MS + 27, undefined))).toEqual({ kind: 'duplicate' });
+    expect(tracker).toMatchObject({ epoch: 1, lastSeq: 9 });
+  });
+
   it('misses exactly what was lost, over any losses, repeats and restarts', () => {
-    // Lives of an engine: per batch, whether it arrives, and whether it arrives twice.
-    const life = fc.array(fc.record({ isLost: fc.boolean(), isTwice: fc.boolean() }), { minLength: 1, maxLength: 40 });
+    // Lives of an engine: per batch, whether it arrives, whether it arrives twice, and by how much its clock was ahead.
+    const life = fc.array(fc.record({ isLost: fc.boolean(), isTwice: fc.boolean(), aheadMs: fc.option(fc.integer({ min: 6000, max: HOUR_MS }), { nil: 0, freq: 4 }) }), { minLength: 1, maxLength: 40 });
     fc.assert(fc.property(fc.array(life, { minLength: 1, maxLength: 5 }), (lives) => {
       const tracker = new StreamTracker();
       let clock = 1000;
@@ -130,7 +180,7 @@ describe('StreamTracker', () => {
       for (const batches of lives) {
         let isSeen = false;
         let pending = 0;
-        for (const [seq, { isLost, isTwice }] of batches.entries()) {
+        for (const [seq, { isLost, isTwice, aheadMs }] of batches.entries()) {
           clock += 1;
           if (isLost) {
             pending += 1;
@@ -138,15 +188,17 @@ describe('StreamTracker', () => {
           }
           // Once it has overtaken the old life's sequence, a new life cannot be told from a gap.
           fc.pre(isSeen || epochs === 0 || seq <= last);
+          // No two batches have one timestamp; and a life that begins ahead of time cannot be told from one before that was ahead, too.
+          const ts = clock + clock / 1e6 + (isSeen ? aheadMs : 0);
           if (!isSeen) epochs += 1;
           // Losses before first contact were never there to miss; losses before a restart's first batch were.
           if (isSeen || epochs > 1) missed += pending;
           isSeen = true;
           pending = 0;
           last = seq;
-          observe(tracker, seq, at(clock));
+          observe(tracker, seq, received(clock, ts));
           if (isTwice) {
-            observe(tracker, seq, at(clock));
+            observe(tracker, seq, received(clock, ts));
             duplicates += 1;
           }
         }

@@ -46,7 +46,7 @@ export function EventDetail({ row, isGone, currentEpoch, onFilter, onBlock, onRe
             ['number', formatInteger(row.n)],
             ['sequence number', row.seq === undefined ? undefined : String(row.seq)],
             ['epoch', staleWords(row.epoch, currentEpoch) ?? String(row.epoch)],
-            ['engine time', row.engineTsUnixMs === undefined ? undefined : formatDateTime(row.engineTsUnixMs)],
+            ['engine time', row.engineTsUnixMs !== undefined ? formatDateTime(row.engineTsUnixMs) : isNoteKind(row.kind) ? undefined : 'not told: its batch’s timestamp is no time'],
             ['received', `${formatDateTime(row.receivedAtUnixMs)}${lagMs === undefined ? '' : ` (${formatClockGap(Math.abs(lagMs))} ${lagMs < 0 ? 'earlier' : 'later'}, by two clocks)`}`],
             ['medium', row.medium],
             ['cache group', row.groupIdx === undefined ? undefined : String(row.groupIdx)],
