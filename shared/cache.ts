@@ -333,8 +333,8 @@ export interface MissReport {
   readonly promptTokens?: number;
   readonly blockSize?: number;
   readonly ranges: readonly MissRange[];
-  /** Matched tokens on every stream at that time, best first. */
-  readonly matches: readonly { readonly stream: StreamId; readonly instanceName: string; readonly role: Role; readonly tokens: number; readonly wasChosen: boolean }[];
+  /** Matched tokens on every stream at that time, best first. `isLeast`: it may have been more; blocks that went since then are forgotten. */
+  readonly matches: readonly { readonly stream: StreamId; readonly instanceName: string; readonly role: Role; readonly tokens: number; readonly wasChosen: boolean; readonly isLeast?: true }[];
   /** What the engine said it found, for comparison. */
   readonly reportedCachedTokens?: number;
   readonly confidence: Confidence;

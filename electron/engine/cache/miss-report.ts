@@ -63,10 +63,13 @@ export function* reportSteps(input: ReportInput, context: ReportContext): Genera
   yield undefined;
   const prefixes = paths.flatMap((path) => path.matches);
   const matches = prefixes.toSorted((a, b) => b.tokens - a.tokens).map((match) => {
-    const of = index.stream(match.stream)?.identity;
+    const found = index.stream(match.stream);
+    const of = found?.identity;
+    const isLeast = found !== undefined && found.forgottenUntilUnixMs > atUnixMs && match.tokens + blockSizeOf(found) <= tokens.length;
     return {
       stream: match.stream, instanceName: of?.instanceName ?? match.stream,
       role: of === undefined ? 'both' as const : (context.roleOf(of.instance) ?? 'both'), tokens: match.tokens, wasChosen: match.stream === identity.id,
+      ...(isLeast && { isLeast }),
     };
   });
   const shares = missShares(ranges, tokens, context.roleOf(input.instance));

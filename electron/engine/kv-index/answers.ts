@@ -119,9 +119,10 @@ export type BlockVerdict =
   | { readonly kind: 'reset'; readonly atUnixMs: number; readonly reason: 'restart' | 'cleared' | 'detached'; readonly alsoOn: readonly StreamId[] }
   /**
    * `lost`: batches are missing. `unplaced`: the stream holds blocks of unknown content. `forgotten`: the index had no room.
-   * `detached`: the stream is not watched. `no_blocks`: no store with tokens was ever seen.
+   * `detached`: the stream is not watched. `no_blocks`: no store with tokens was ever seen. `past`: asked for a time after
+   * which blocks went that are forgotten.
    */
-  | { readonly kind: 'unknown'; readonly reason: 'lost' | 'unplaced' | 'forgotten' | 'detached' | 'no_blocks'; readonly lost?: LostRange; readonly alsoOn: readonly StreamId[]; readonly nearest?: Divergence };
+  | { readonly kind: 'unknown'; readonly reason: 'lost' | 'unplaced' | 'forgotten' | 'past' | 'detached' | 'no_blocks'; readonly lost?: LostRange; readonly alsoOn: readonly StreamId[]; readonly nearest?: Divergence };
 
 export interface ExplainRange {
   /** Blocks `from` (included) to `to` (excluded). */

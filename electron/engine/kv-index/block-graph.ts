@@ -175,6 +175,8 @@ export class BlockGraph {
       if (isLive && residency !== undefined) {
         residency.evicted += 1;
         residency.era.givenUp += 1;
+      } else if (residency !== undefined) {
+        residency.forgottenUntilUnixMs = Math.max(residency.forgottenUntilUnixMs, holdings.eraOf(slot)?.endedAtUnixMs ?? 0);
       }
       this.close(slot, 0, 'removed');
     } else if (holdings.hasHistory(slot)) {

@@ -170,11 +170,13 @@ class Explainer {
 
   /** From here on nobody stored what the prompt says. */
   #leaves(parent: number, index: number): BlockVerdict {
-    const other = this.#otherKey(parent, index);
+    const absent = this.#absent(0);
+    // What the index had no room for may have been under the prompt's own key.
+    const isForgotten = absent.kind === 'unknown' && (absent.reason === 'forgotten' || absent.reason === 'past');
+    const other = isForgotten ? undefined : this.#otherKey(parent, index);
     if (other !== undefined) return other;
     const [here, anywhere] = this.#nearest(parent, index);
     const nearest = here ?? anywhere;
-    const absent = this.#absent(0);
     if (absent.kind === 'unknown') return { ...absent, ...(nearest !== undefined && { nearest }) };
     if (here !== undefined) return { kind: 'diverges', divergence: here };
     return absent.kind === 'never_stored' && nearest !== undefined ? { ...absent, nearest } : absent;
@@ -231,10 +233,16 @@ class Explainer {
     if (lost !== undefined) return { kind: 'unknown', reason: 'lost', lost };
     if (this.#stream.isClosed && this.#at === NOW) return { kind: 'unknown', reason: 'detached' };
     if (residency === undefined) return this.#prompt.blockSize === 0 ? { kind: 'unknown', reason: 'no_blocks' } : undefined;
-    if (residency.era.unplaced > 0) return { kind: 'unknown', reason: 'unplaced' };
+    if (residency.era.unplaced > 0 || residency.unplacedUntilUnixMs > this.#at) return { kind: 'unknown', reason: 'unplaced' };
     // What was given up before everything went (clear, restart) went with it, but for questions about the time before.
     const givenUp = this.#eraSince() === residency.eraSinceUnixMs ? residency.era.givenUp : residency.evicted;
-    return givenUp > 0 ? { kind: 'unknown', reason: 'forgotten' } : undefined;
+    if (givenUp > 0) return { kind: 'unknown', reason: 'forgotten' };
+    return this.#isForgotten() ? { kind: 'unknown', reason: 'past' } : undefined;
+  }
+
+  /** Blocks that went after the time asked for are forgotten: one of them may have been held then. */
+  #isForgotten(): boolean {
+    return this.#stream.forgottenUntilUnixMs > this.#at;
   }
 
   /** When everything that was there before had gone, as far as it concerns the time asked for. */

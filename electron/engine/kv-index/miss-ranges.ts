@@ -128,6 +128,7 @@ function unknownText({ reason, lost }: Extract<BlockVerdict, { kind: 'unknown' }
       return `not known: ${missing(lost)}`;
     case 'unplaced': return 'not known: the instance holds blocks whose content was never told';
     case 'forgotten': return 'not known: the index had no room for it';
+    case 'past': return 'not known: that is longer ago than the index remembers; blocks that went since then are forgotten';
     case 'detached': return "not known: the instance's events are not watched";
     case 'no_blocks': return 'not known: the instance never published a block with tokens';
   }

@@ -42,6 +42,8 @@ export interface Residency {
   evicted: number;
   /** History up to here may have been forgotten. */
   forgottenUntilUnixMs: number;
+  /** When the last era ended that held blocks whose place in the tree was not known. Minus infinity without one. */
+  unplacedUntilUnixMs: number;
   /** Its stream is detached. */
   isClosed: boolean;
 }

@@ -144,6 +144,13 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     return Array.from(byMedium, ([medium, blocks]) => ({ medium, blocks }));
   }
 
+  /** What it held up to here may be forgotten, of groups that serve prefixes. Minus infinity: nothing is. */
+  get forgottenUntilUnixMs(): number {
+    let until = Number.NEGATIVE_INFINITY;
+    for (const { isPrefix, forgottenUntilUnixMs } of this.#residencies) if (isPrefix) until = Math.max(until, forgottenUntilUnixMs);
+    return until;
+  }
+
   /** Groups that its engine's prefix cache needs for a hit of blocks of this size, as told in its current life; 0 where kinds are not told. */
   neededGroups(blockSize: number): number {
     let count = 0;
@@ -348,6 +355,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       if (reason === 'cleared' && residency.medium !== 'GPU') continue;
       // Blocks given up while they were held went now, and are not remembered.
       if (residency.era.givenUp > 0) residency.forgottenUntilUnixMs = Math.max(residency.forgottenUntilUnixMs, atUnixMs);
+      if (residency.era.unplaced > 0) residency.unplacedUntilUnixMs = Math.max(residency.unplacedUntilUnixMs, atUnixMs);
       this.#graph.holdings.end(residency.era, atUnixMs, reason);
       residency.era = this.#graph.holdings.begin(residency.number, this.number, this.epoch);
       residency.eraSinceUnixMs = atUnixMs;
@@ -381,7 +389,7 @@ export class StreamBlocks implements BlockSink, StreamBooks {
       groupIdx: event.groupIdx, locality: event.locality, ownership: event.ownership,
       era: this.#graph.holdings.begin(number, this.number, this.epoch),
       eraSinceUnixMs: Number.NEGATIVE_INFINITY, resetReason: undefined,
-      slots: 0, isPrefix: true, blockSize: 0, sizeEpoch: this.epoch, neededEpoch: 0, evicted: 0, forgottenUntilUnixMs: Number.NEGATIVE_INFINITY, isClosed: false,
+      slots: 0, isPrefix: true, blockSize: 0, sizeEpoch: this.epoch, neededEpoch: 0, evicted: 0, forgottenUntilUnixMs: Number.NEGATIVE_INFINITY, unplacedUntilUnixMs: Number.NEGATIVE_INFINITY, isClosed: false,
     };
     this.#graph.residencies.push(residency);
     this.#residencies.push(residency);

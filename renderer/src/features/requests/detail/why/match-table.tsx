@@ -25,13 +25,13 @@ export function MatchTable({ report }: { readonly report: MissReport }): ReactEl
               <td>
                 <span className={classes.matchTrack} aria-hidden="true"><span style={{ width: `${promptTokens === undefined || promptTokens === 0 ? 0 : Math.min(100, (match.tokens / promptTokens) * 100)}%` }} /></span>
               </td>
-              <td data-align="end">{formatInteger(match.tokens)}</td>
+              <td data-align="end" title={match.isLeast === true ? 'It may have been more: blocks that went since then are forgotten' : undefined}>{match.isLeast === true && '≥ '}{formatInteger(match.tokens)}</td>
               <td data-align="end">{promptTokens === undefined || promptTokens === 0 ? '—' : `${formatPercent(match.tokens / promptTokens)} %`}</td>
             </tr>
           ))}
         </tbody>
       </table>
-      {chosen !== undefined && chosen.tokens < best && <p className={classes.warning}>▲ Another stream would have had {formatInteger(best - chosen.tokens)} tokens more.</p>}
+      {chosen !== undefined && chosen.isLeast !== true && chosen.tokens < best && <p className={classes.warning}>▲ Another stream would have had {formatInteger(best - chosen.tokens)} tokens more.</p>}
     </div>
   );
 }
