@@ -226,6 +226,10 @@ export interface CacheDifference {
 
 export interface EvictionStorms {
   readonly storms: readonly EvictionStorm[];
+  /** What a storm is, at least: so many blocks, and this share of what its stream holds now. */
+  readonly least: { readonly blocks: number; readonly share: number };
+  /** Blocks that came back too few at a time for a storm; their history has them. */
+  readonly fewBlocks: number;
   /** Set when evictions followed by a store were too many to keep: the storms before this time are incomplete. */
   readonly completeSinceUnixMs?: number;
 }

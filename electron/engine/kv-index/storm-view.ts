@@ -1,4 +1,8 @@
-/** Answers `cache.storms`: blocks that an engine evicted and had to store again shortly after. */
+/**
+ * Answers `cache.storms`: blocks that an engine evicted and had to store again shortly after, so many that the cache is too
+ * small for its traffic. Some come back to every full cache, as it evicts the least recently used without knowing what is
+ * asked for next; so a storm has a minimum, by cost and by share of the cache.
+ */
 import type { EvictionStorm, EvictionStorms } from '#shared/cache.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { BlockGraph } from './block-graph.ts';
@@ -16,12 +20,20 @@ export interface StormQuery {
 }
 
 const SAMPLES = 10;
+
+/**
+ * By cost: at vLLM's usual 16 tokens a block, 256 tokens, which one step of prefill computes beside others (a step takes 2,048
+ * at least by default, vllm/config/scheduler.py). By share: a hundredth of the cache, as in one of 10,000 blocks a single
+ * conversation that comes back just too late is some tens. The share is of what the stream holds, as few engines tell their size.
+ */
+const LEAST = { blocks: 16, share: 0.01 };
+
 const MAX_STORMS = 200;
 
 /** Storms of every stream, newest first; how far back they are complete, where returns were let go. */
 export function stormsOf(graph: BlockGraph, query: StormQuery, how: StormInput): EvictionStorms {
   const oldest = how.returns.dropped === 0 ? undefined : how.returns.oldestStoredAtUnixMs;
-  return { storms: storms(graph, query, how), ...(oldest !== undefined && oldest > how.context.nowUnixMs - query.windowMs && { completeSinceUnixMs: oldest }) };
+  return { ...storms(graph, query, how), least: LEAST, ...(oldest !== undefined && oldest > how.context.nowUnixMs - query.windowMs && { completeSinceUnixMs: oldest }) };
 }
 
 interface StormInput {
@@ -31,14 +43,21 @@ interface StormInput {
   readonly context: ViewContext;
 }
 
-function storms(graph: BlockGraph, query: StormQuery, how: StormInput): EvictionStorm[] {
+function storms(graph: BlockGraph, query: StormQuery, how: StormInput): Pick<EvictionStorms, 'storms' | 'fewBlocks'> {
   const { returns, streams, context } = how;
   const lines = new TreeLines(graph, context, how.counts);
   const found: EvictionStorm[] = [];
+  let fewBlocks = 0;
   for (const [stream, entries] of byStream(returns, context.nowUnixMs - query.windowMs, query.withinMs)) {
-    const identity = streams.get(stream)?.identity;
-    if (identity === undefined) continue;
+    const blocks = streams.get(stream);
+    if (blocks === undefined) continue;
+    const { identity } = blocks;
+    const held = blocks.counts().reduce((sum, count) => sum + count.blocks, 0);
     for (const storm of split(entries, query.withinMs)) {
+      if (storm.length < Math.max(LEAST.blocks, held * LEAST.share)) {
+        fewBlocks += storm.length;
+        continue;
+      }
       const gaps = storm.map((entry) => entry.storedAtUnixMs - entry.evictedAtUnixMs).sort((a, b) => a - b);
       found.push({
         stream,
@@ -54,7 +73,7 @@ function storms(graph: BlockGraph, query: StormQuery, how: StormInput): Eviction
       });
     }
   }
-  return found.sort((a, b) => b.toUnixMs - a.toUnixMs).slice(0, MAX_STORMS);
+  return { storms: found.sort((a, b) => b.toUnixMs - a.toUnixMs).slice(0, MAX_STORMS), fewBlocks };
 }
 
 /** Returns that count, oldest first. */

@@ -56,16 +56,18 @@ test('prefill and decode hold the same content after a handoff; the map has a ro
 
 test('blocks evicted and needed again are a storm, with the text of what came back', async () => {
   await using cluster = await startCacheCluster({ P0: { role: 'prefill', blocks: 40, leaseMs: 200 }, D0: { role: 'decode' } });
-  for (const stem of ['a', 'b', 'c', 'd', 'a']) {
+  for (const stem of ['a', 'b', 'c', 'd', 'a', 'b', 'c', 'd']) {
     await waitFor('no block is pinned', () => cluster.sim('P0').stats().pinnedBlocks === 0);
     await cluster.chat({ messages: [{ role: 'user', content: words(90, stem) }] });
   }
   const { storms } = await waitFor('a storm shows', async () => {
     const answer = await cluster.engine.call('cache.storms', {});
-    return answer.storms.length > 0 ? answer : undefined;
+    return answer.storms.some(({ instanceName }) => instanceName === 'P0') ? answer : undefined;
   });
-  expect(storms[0]).toMatchObject({ instanceName: 'P0', blocks: expect.any(Number) });
-  expect(storms[0]?.samples.map(({ text }) => /\b[a-d]\d/u.exec(text ?? '')?.[0]?.[0])).toEqual(Array.from({ length: storms[0]?.samples.length ?? 0 }, () => 'a'));
+  const storm = storms.find(({ instanceName }) => instanceName === 'P0');
+  expect(storm?.blocks).toBeGreaterThanOrEqual(16);
+  expect(storm?.samples.length).toBeGreaterThan(0);
+  expect(storm?.samples.map(({ text }) => /\b[a-d]\d/u.test(text ?? ''))).toEqual(storm?.samples.map(() => true));
 });
 
 test('ranks: a pinned rank is looked at itself', async () => {

@@ -20,7 +20,7 @@ function answering(): FakeTransport {
   transport.answer('cache.tree', ({ node }) => samplePage(node));
   transport.answer('cache.search', () => ({ matches: samplePage(undefined).children.slice(0, 2), matchedTokens: 96, askedTokens: 120, confidence: SURE }));
   transport.answer('cache.difference', () => sampleDifference());
-  transport.answer('cache.storms', () => ({ storms: sampleStorms() }));
+  transport.answer('cache.storms', () => sampleStorms());
   transport.answer('cache.block', ({ node }) => sampleBlock(node ?? 0));
   return transport;
 }
@@ -207,6 +207,18 @@ describe('CacheView', () => {
     await page.until(() => page.text().includes('▲ 812'));
     expect(page.text()).toContain('Storms · 3');
     expect(page.text()).toContain('Needed again on P1');
+    expect(page.text()).not.toContain('too few at a time');
+  });
+
+  it('says how many blocks came back too few at a time for a storm', async () => {
+    const transport = answering();
+    transport.answer('cache.storms', () => sampleStorms({ fewBlocks: 3 }));
+    await using page = await show({ tab: 'storms', windowMin: 5 }, transport);
+    await page.until(() => page.text().includes('Besides, 3 blocks came back too few at a time for a storm, which is 16 blocks and 1.0 % of what a stream holds at least'));
+    transport.answer('cache.storms', () => sampleStorms({ storms: [], fewBlocks: 1 }));
+    await using empty = await show({ tab: 'storms', windowMin: 5 }, transport);
+    await empty.until(() => empty.text().includes('1 block came back too few at a time for a storm, which is'));
+    expect(empty.text()).toContain('No eviction storm');
   });
 
   it('tells no stream, none connected, unknown tokens, an empty index and a narrowing apart', async () => {

@@ -158,7 +158,7 @@ describe('handoff rows', () => {
 describe('stormed instances', () => {
   it('sum up each instance, the dearest first, with evidence and a next step', () => {
     const engine = { scrapedAtUnixMs: 0, gpuBlocks: 2048, kvUsage: 0.41 };
-    const rows = stormedInstances(sampleStorms(), [{ id: 'p1' as InstanceId, role: 'prefill', engine }, { id: 'p0' as InstanceId, role: 'prefill' }, { id: 'd0' as InstanceId, role: 'decode' }], 30);
+    const rows = stormedInstances(sampleStorms().storms, [{ id: 'p1' as InstanceId, role: 'prefill', engine }, { id: 'p0' as InstanceId, role: 'prefill' }, { id: 'd0' as InstanceId, role: 'decode' }], 30);
     expect(rows.map(({ name, storms, blocks, tokens }) => [name, storms, blocks, tokens])).toEqual([['P1', 2, 1016, 16_256], ['D0', 1, 17, 272]]);
     expect(rows[0]?.evidence).toMatch(/^1,016 blocks stored again within 30\ss of being evicted, the fastest after 212\sms; its cache has 2,048 blocks, 41\.0 % in use by running requests$/u);
     const steps = stormNextSteps(rows, [{ id: 'p1' as InstanceId, role: 'prefill' }, { id: 'p0' as InstanceId, role: 'prefill' }, { id: 'd0' as InstanceId, role: 'decode' }]);
@@ -172,7 +172,7 @@ describe('stormed instances', () => {
 
 describe('storm bars', () => {
   it('gives each stream a lane and cuts at the window', () => {
-    const { lanes, bars } = stormBars(sampleStorms(), { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220 });
+    const { lanes, bars } = stormBars(sampleStorms().storms, { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220 });
     expect(lanes.map(({ name }) => name)).toEqual(['P1/0', 'D0/0']);
     expect(bars.map(({ lane, x, width }) => [lane, x, width])).toEqual([[0, 0, 11], [0, 130, 12], [1, 159, 3]]);
   });

@@ -1,6 +1,6 @@
 /** Cache answers for renderer tests and for looking at the page. Every figure is a function of its arguments. */
 import type {
-  BlockDetail, CacheDifference, CacheHits, Confidence, EvictionStorm, HandoffMeasure, HitPoint, HitSource, MissReport, MissSummary, NodeHolder, RawFrames, ResidencyMap, ResidencyRow, TreeNode, TreePage,
+  BlockDetail, CacheDifference, CacheHits, Confidence, EvictionStorm, EvictionStorms, HandoffMeasure, HitPoint, HitSource, MissReport, MissSummary, NodeHolder, RawFrames, ResidencyMap, ResidencyRow, TreeNode, TreePage,
 } from '#shared/cache.ts';
 import type { InstanceId, RecordId, StreamId } from '#shared/ids.ts';
 import type { Role } from '#shared/vocabulary.ts';
@@ -127,11 +127,11 @@ export function sampleDifference(part: Partial<CacheDifference> = {}): CacheDiff
   };
 }
 
-export function sampleStorms(): readonly EvictionStorm[] {
+export function sampleStorms(part: Partial<EvictionStorms> = {}): EvictionStorms {
   const storm = (name: string, agoS: number, lengthS: number, blocks: number): EvictionStorm => ({
     ...sampleHolder(name), fromUnixMs: CACHE_NOW - agoS * 1000, toUnixMs: CACHE_NOW - (agoS - lengthS) * 1000, blocks, tokens: blocks * 16, shortestMs: 212, medianMs: 4100, samples: [sampleNode(7), sampleNode(8), sampleNode(11)],
   });
-  return [storm('P1', 240, 31, 812), storm('P1', 90, 12, 204), storm('D0', 61, 3, 17)];
+  return { storms: [storm('P1', 240, 31, 812), storm('P1', 90, 12, 204), storm('D0', 61, 3, 17)], least: { blocks: 16, share: 0.01 }, fewBlocks: 0, ...part };
 }
 
 export function sampleBlock(node: number, part: Partial<BlockDetail> = {}): BlockDetail {

@@ -79,7 +79,7 @@ transport.answer('cache.residency', ({ cells = 2048 }) => {
 transport.answer('cache.tree', ({ node, instance }) => (isBare || instance === 'd2' ? sampleTreePage(undefined, { children: [], totalNodes: isBare ? 0 : 40_112, confidence: SURE }) : sampleTreePage(node)));
 transport.answer('cache.search', ({ text, tokens }) => ({ matches: text === 'nothing' ? [] : sampleTreePage(undefined).children.slice(0, 4), matchedTokens: text === 'nothing' ? 0 : 96, askedTokens: tokens?.length ?? 120, confidence: SURE }));
 transport.answer('cache.difference', () => (isBare ? sampleDifference({ onlyLeft: none, onlyRight: none, both: none }) : sampleDifference()));
-transport.answer('cache.storms', () => ({ storms: isBare || params.get('case') === 'idle' ? [] : sampleStorms() }));
+transport.answer('cache.storms', () => sampleStorms(isBare || params.get('case') === 'idle' ? { storms: [] } : { fewBlocks: 12 }));
 transport.answer('cache.block', ({ node, stream, hash }) => sampleBlock(node ?? 12, stream === undefined || hash === undefined ? {} : { hashes: [{ stream: stream as StreamId, instanceName: 'P0', hash }] }));
 transport.answer('requests.why', ({ id }) => (id === 'r58' ? sampleReport(id, { state: 'unavailable', reason: 'no instance could tokenise the prompt (POST /tokenize: 404)', ranges: [], matches: [] }) : sampleReport(id)));
 transport.answer('kv.frames', ({ n }) => sampleFrames(n));

@@ -97,7 +97,7 @@ describe('createCacheHandlers', () => {
 
   it('answers storms and blocks', async () => {
     const handlers = setUp();
-    expect(await handlers['cache.storms']({ windowS: 60, withinS: 5 })).toEqual({ storms: [] });
+    expect(await handlers['cache.storms']({ windowS: 60, withinS: 5 })).toEqual({ storms: [], fewBlocks: 0, least: { blocks: 16, share: 0.01 } });
     expect(await handlers['cache.block']({ stream: p0.id, hash: '0000000000000002' })).toMatchObject({ tokens: [102, 103], index: 1 });
   });
 });

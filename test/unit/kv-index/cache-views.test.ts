@@ -140,22 +140,52 @@ describe('difference', () => {
 });
 
 describe('storms', () => {
+  const EIGHT = [1, 2, 3, 4, 5, 6, 7, 8];
+
   it('finds blocks that were stored again soon after their eviction, in bursts', async () => {
-    prefill.apply(stored([1, 2]), at(1000));
+    prefill.apply(stored(EIGHT), at(1000));
     for (const time of [50_000, 52_000, 90_000]) {
-      prefill.apply(removed([1]), at(time));
-      prefill.apply(removed([2]), at(time));
-      prefill.apply(stored([1, 2]), at(time + 500));
+      for (const hash of EIGHT) prefill.apply(removed([hash]), at(time));
+      prefill.apply(stored(EIGHT), at(time + 500));
     }
+    for (const hash of EIGHT) prefill.apply(removed([hash]), at(91_000));
+    prefill.apply(stored(EIGHT), at(92_000));
     // Slowly: no storm.
-    prefill.apply(removed([1]), at(91_000));
+    prefill.apply(removed([1]), at(93_000));
     prefill.apply(stored([1]), at(99_000));
-    const { storms: found } = await views.storms({ windowMs: 60_000, withinMs: 5000 });
+    const { storms: found, fewBlocks } = await views.storms({ windowMs: 60_000, withinMs: 5000 });
     expect(found.map(({ stream, fromUnixMs, toUnixMs, blocks, shortestMs, medianMs, samples }) => ({ stream, fromUnixMs, toUnixMs, blocks, shortestMs, medianMs, samples: samples.length }))).toEqual([
-      { stream: 'p0/0', fromUnixMs: 90_500, toUnixMs: 90_500, blocks: 2, shortestMs: 500, medianMs: 500, samples: 2 },
-      { stream: 'p0/0', fromUnixMs: 50_500, toUnixMs: 52_500, blocks: 4, shortestMs: 500, medianMs: 500, samples: 2 },
+      { stream: 'p0/0', fromUnixMs: 90_500, toUnixMs: 92_000, blocks: 16, shortestMs: 500, medianMs: 500, samples: 8 },
+      { stream: 'p0/0', fromUnixMs: 50_500, toUnixMs: 52_500, blocks: 16, shortestMs: 500, medianMs: 500, samples: 8 },
     ]);
-    expect(await views.storms({ windowMs: 5000, withinMs: 5000 })).toEqual({ storms: [] });
+    expect(fewBlocks).toBe(0);
+    expect(await views.storms({ windowMs: 5000, withinMs: 5000 })).toEqual({ storms: [], fewBlocks: 0, least: { blocks: 16, share: 0.01 } });
+  });
+
+  it('takes a block that came back alone for none, and shows it in its history', async () => {
+    prefill.apply(stored(EIGHT), at(1000));
+    prefill.apply(removed([8]), at(90_000));
+    prefill.apply(stored([8], { parent: 7, tokens: [114, 115] }), at(90_500));
+    expect(await views.storms({ windowMs: 60_000, withinMs: 5000 })).toMatchObject({ storms: [], fewBlocks: 1 });
+    const { history } = await views.block({ stream: p0.id, hash: '0000000000000008' });
+    expect(history.map(({ storedAtUnixMs, removedAtUnixMs }) => [storedAtUnixMs, removedAtUnixMs])).toEqual([[90_500, undefined], [1000, 90_000]]);
+  });
+
+  it('takes a burst for one from a hundredth of what the stream holds', async () => {
+    const many = Array.from({ length: 3000 }, (_, block) => block + 1);
+    const large = new KvIndex({ capacity: 4000, historyCapacity: 4000 });
+    const stream = large.open(p0);
+    const found = new CacheViews(large, () => ({ nowUnixMs: 100_000, roleOf: () => 'prefill', confidenceOf: () => CONFIDENCE, confidenceIn: () => CONFIDENCE }));
+    stream.apply(stored(many), at(1000));
+    const comesBack = async (time: number, blocks: number): Promise<unknown> => {
+      const end = many.slice(-blocks);
+      for (const hash of end.toReversed()) stream.apply(removed([hash]), at(time));
+      stream.apply(stored(end, { parent: 3000 - blocks, tokens: end.flatMap((hash) => [98 + 2 * hash, 99 + 2 * hash]) }), at(time + 100));
+      const { storms, fewBlocks } = await found.storms({ windowMs: 60_000, withinMs: 1000 });
+      return [storms.map((storm) => storm.blocks), fewBlocks];
+    };
+    expect(await comesBack(50_000, 29)).toEqual([[], 29]);
+    expect(await comesBack(60_000, 30)).toEqual([[30], 29]);
   });
 });
 

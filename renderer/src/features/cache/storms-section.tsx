@@ -1,7 +1,7 @@
 /** Blocks that were evicted and needed again shortly after: a cache too small for its traffic. */
 import { NativeSelect } from '@mantine/core';
 import type { ReactElement } from 'react';
-import type { EvictionStorm } from '#shared/cache.ts';
+import type { EvictionStorm, EvictionStorms } from '#shared/cache.ts';
 import type { BlockRef } from '../../blocks/block-ref.ts';
 import { RunList } from '../../blocks/run-list.tsx';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
@@ -10,7 +10,7 @@ import { useStreamTrust } from '../../blocks/use-trust.ts';
 import { useEngineSelector } from '../../stores/engine-context.tsx';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { formatClock, formatDuration, formatInteger } from '../../ui/format.ts';
+import { formatClock, formatCount, formatDuration, formatInteger, formatPercent } from '../../ui/format.ts';
 import { LinkButton } from '../../ui/link-button.tsx';
 import { Message } from '../../ui/message.tsx';
 import table from '../../ui/plain-table.module.css';
@@ -46,11 +46,12 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
       </div>
       {error !== undefined && <div className={classes.notice}><Message tone={value === undefined ? 'error' : 'warning'}>{value === undefined ? error.message : `Shown as last seen: ${error.message}`}</Message></div>}
       {value === undefined && error === undefined && <div className={classes.notice}>Asking the engine …</div>}
-      {value !== undefined && value.storms.length === 0 && (isKnown ? <EmptyState title="No eviction storm" text={`No stream evicted a block and stored it again within ${within} s in the last ${url.windowMin} minutes, as far as its events were seen.`} /> : <NoCache />)}
+      {value !== undefined && value.storms.length === 0 && (isKnown ? <EmptyState title="No eviction storm" text={value.fewBlocks === 0 ? `No stream evicted a block and stored it again within ${within} s in the last ${url.windowMin} minutes, as far as its events were seen.` : `${fewWords(value)}.`} /> : <NoCache />)}
       {value !== undefined && value.storms.length > 0 && (
         <>
           <StormTimeline storms={value.storms} fromUnixMs={nowUnixMs - windowS * 1000} toUnixMs={nowUnixMs} />
           {value.completeSinceUnixMs !== undefined && <div className={classes.notice}><Message tone="warning">Too many evictions were followed by a store to keep them all: storms before {formatClock(value.completeSinceUnixMs)} are incomplete.</Message></div>}
+          {value.fewBlocks > 0 && <div className={classes.notice}>Besides, {fewWords(value)}.</div>}
           <StormInstances storms={value.storms} withinS={Number(within)} />
           <StormTable storms={value.storms} onOpen={onOpen} />
         </>
@@ -102,6 +103,11 @@ function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStor
       )}
     </>
   );
+}
+
+/** `3 blocks came back too few at a time for a storm, which is 16 blocks and 1.0 % of what a stream holds at least`. */
+function fewWords({ fewBlocks, least }: EvictionStorms): string {
+  return `${formatCount(fewBlocks, 'block')} came back too few at a time for a storm, which is ${formatInteger(least.blocks)} blocks and ${formatPercent(least.share)} % of what a stream holds at least; the history of a block shows it`;
 }
 
 function keyOf({ stream, fromUnixMs }: EvictionStorm): string {
