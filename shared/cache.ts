@@ -72,15 +72,17 @@ export interface CacheHits {
   readonly disagreements: readonly HitDisagreement[];
 }
 
-/** One row of the residency map: an instance's stream. Cells are blocks in order of storing, binned when there are too many. */
+/** One row of the residency map: a medium of an instance's stream. Cells are blocks in order of storing, binned when there are too many. */
 export interface ResidencyRow {
   readonly stream: StreamId;
   readonly instance: InstanceId;
   readonly instanceName: string;
   readonly role: Role;
-  /** All that are resident, unplaced ones included. */
+  /** Upper case. Every stream has a row for the GPU; for other media when it holds blocks there. */
+  readonly medium: string;
+  /** All that are resident on the medium, unplaced ones included. */
   readonly blocks: number;
-  /** Of the engine, when it said. */
+  /** Of the medium, when the engine said; vLLM says it of the GPU alone. */
   readonly capacityBlocks?: number;
   readonly blocksPerCell: number;
   /** Per cell: seconds since the block was stored (mean over the bin). */

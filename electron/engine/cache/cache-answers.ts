@@ -31,7 +31,7 @@ export function createCacheAnswers(options: CacheAnswersOptions): CacheHandlers 
     streams: () => kvEvents.streams(),
     tokenize: (asked) => tokenize(asked, options),
     kvBytesOf: (instance) => kvBytesOf(instance, fleet.list()),
-    capacityBlocksOf: (stream) => {
+    gpuBlocksOf: (stream) => {
       const instance = index.stream(stream)?.identity.instance;
       return instance === undefined ? undefined : fleet.get(instance)?.gauges?.gpuBlocks;
     },

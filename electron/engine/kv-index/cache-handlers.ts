@@ -19,7 +19,7 @@ export interface CacheHandlerOptions {
   /** Token ids of a text, by some instance. Absent: searching by text is refused. */
   readonly tokenize?: (text: string) => Promise<readonly number[]>;
   readonly kvBytesOf?: ViewContext['kvBytesOf'];
-  readonly capacityBlocksOf?: ViewContext['capacityBlocksOf'];
+  readonly gpuBlocksOf?: ViewContext['gpuBlocksOf'];
   /** Unix ms. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -48,7 +48,7 @@ async function readingsOf(text: string | undefined, tokenize: CacheHandlerOption
   return /^\s/u.test(text) ? [asTyped] : [asTyped, Uint32Array.from(await tokenize(` ${text}`))];
 }
 
-function contextOf({ instances, streams, now, kvBytesOf, capacityBlocksOf }: CacheHandlerOptions): ViewContext {
+function contextOf({ instances, streams, now, kvBytesOf, gpuBlocksOf }: CacheHandlerOptions): ViewContext {
   const known = new Map(instances().map((instance) => [instance.id, instance]));
   const watched = streams();
   const byId = new Map(watched.map((view) => [view.id, view]));
@@ -58,6 +58,6 @@ function contextOf({ instances, streams, now, kvBytesOf, capacityBlocksOf }: Cac
     confidenceOf: (ids) => confidenceOf(ids, byId),
     confidenceIn: (ids) => (ids === undefined ? confidenceOf(Array.from(byId.keys()), byId) : confidenceOfInstances(ids, { streams: watched, nameOf: (id) => known.get(id)?.name })),
     ...(kvBytesOf !== undefined && { kvBytesOf }),
-    ...(capacityBlocksOf !== undefined && { capacityBlocksOf }),
+    ...(gpuBlocksOf !== undefined && { gpuBlocksOf }),
   };
 }

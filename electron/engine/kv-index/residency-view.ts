@@ -1,10 +1,13 @@
-/** Answers `cache.residency`: every stream's blocks in the order they were stored, binned into cells. */
+/** Answers `cache.residency`: what every stream holds on each medium, in the order it was stored, binned into cells. */
 import type { ResidencyMap, ResidencyRow } from '#shared/cache.ts';
 import { ROLES } from '#shared/vocabulary.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { nodeId } from './node-view.ts';
+import type { Residency } from './residency.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 import type { ViewContext } from './view-context.ts';
+
+const GPU = 'GPU';
 
 /** Blocks per slice; a millisecond or two. */
 const SLICE = 8192;
@@ -18,15 +21,33 @@ const MOST_FREE = 20;
 /** In slices, by role and name; a row is of the time when it was made. `cells`: at most, per row. */
 export function* residencyMap(graph: BlockGraph, streams: readonly StreamBlocks[], how: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyMap> {
   const rows: ResidencyRow[] = [];
-  for (const stream of streams) if (!stream.isClosed) rows.push(yield* residencyRow(graph, stream, how));
+  for (const stream of streams) {
+    if (stream.isClosed) continue;
+    for (const place of placesOf(stream)) rows.push(yield* residencyRow(graph, place, how));
+  }
+  // Sorting keeps the media of a stream in their order.
   rows.sort((a, b) => ROLES.indexOf(a.role) - ROLES.indexOf(b.role) || a.stream.localeCompare(b.stream, 'en', { numeric: true }));
   return { nowUnixMs: how.context.nowUnixMs, rows };
 }
 
-function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context }: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyRow> {
-  const slots = yield* placedSlots(graph, stream);
+/** A medium of a stream. */
+interface Place {
+  readonly stream: StreamBlocks;
+  readonly medium: string;
+  readonly residencies: readonly Residency[];
+}
+
+/** The GPU, and then the other media that hold blocks. */
+function placesOf(stream: StreamBlocks): Place[] {
+  const others = stream.counts().filter(({ medium, blocks }) => medium !== GPU && blocks > 0);
+  return [GPU, ...others.map(({ medium }) => medium).sort()].map((medium) => ({ stream, medium, residencies: stream.residencies.filter((residency) => residency.medium === medium) }));
+}
+
+function* residencyRow(graph: BlockGraph, place: Place, { cells, context }: { readonly cells: number; readonly context: ViewContext }): Generator<undefined, ResidencyRow> {
+  const slots = yield* placedSlots(graph, place.residencies);
+  const { stream, medium, residencies } = place;
   const { identity } = stream;
-  const capacityBlocks = context.capacityBlocksOf?.(identity.id);
+  const capacityBlocks = medium === GPU ? context.gpuBlocksOf?.(identity.id) : undefined;
   const drawn = capacityBlocks !== undefined && capacityBlocks <= slots.length * MOST_FREE ? Math.max(slots.length, capacityBlocks) : slots.length;
   const blocksPerCell = Math.max(1, Math.ceil(drawn / cells));
   const cellCount = Math.ceil(slots.length / blocksPerCell);
@@ -55,23 +76,24 @@ function* residencyRow(graph: BlockGraph, stream: StreamBlocks, { cells, context
     instance: identity.instance,
     instanceName: identity.instanceName,
     role: context.roleOf(identity.instance) ?? 'both',
-    blocks: stream.counts().reduce((sum, { blocks }) => sum + blocks, 0),
+    medium,
+    blocks: residencies.reduce((sum, { era }) => sum + era.count, 0),
     ...(capacityBlocks !== undefined && { capacityBlocks }),
     blocksPerCell,
     ageS: kept.map((cell) => mean(age[cell], counted[cell])),
     reuse: kept.map((cell) => mean(reuse[cell], counted[cell])),
     holders: kept.map((cell) => holders[cell] ?? 0),
     node: kept.map((cell) => node[cell] ?? null),
-    unplaced: stream.unplaced(),
+    unplaced: stream.unplaced(medium),
     confidence: context.confidenceOf([identity.id]),
   };
 }
 
-/** In slices: live slots of blocks whose place is known, the GPU's first, each medium's in the order of storing. */
-function* placedSlots(graph: BlockGraph, stream: StreamBlocks): Generator<undefined, Uint32Array> {
-  const slots = new Uint32Array(stream.residencies.reduce((sum, { era }) => sum + era.count, 0));
+/** In slices: live slots of blocks whose place is known, each residency's in the order of storing. */
+function* placedSlots(graph: BlockGraph, residencies: readonly Residency[]): Generator<undefined, Uint32Array> {
+  const slots = new Uint32Array(residencies.reduce((sum, { era }) => sum + era.count, 0));
   let count = 0;
-  for (const { era } of stream.residencies.toSorted((a, b) => Number(b.medium === 'GPU') - Number(a.medium === 'GPU'))) {
+  for (const { era } of residencies) {
     const from = count;
     let turn = 0;
     // The era's list is newest first. It is walked by links, so what was stored or went between slices may be missed.

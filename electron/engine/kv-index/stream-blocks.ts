@@ -158,9 +158,9 @@ export class StreamBlocks implements BlockSink, StreamBooks {
     return count;
   }
 
-  /** Blocks held whose place in the tree is not known. */
-  unplaced(): number {
-    return this.#residencies.reduce((sum, { era }) => sum + era.unplaced, 0);
+  /** Blocks held whose place in the tree is not known; on one medium, or on all. */
+  unplaced(medium?: string): number {
+    return this.#residencies.reduce((sum, residency) => (medium === undefined || residency.medium === medium ? sum + residency.era.unplaced : sum), 0);
   }
 
   #displaced(): number {

@@ -15,8 +15,8 @@ export interface ViewContext {
   readonly confidenceIn: (instances?: readonly InstanceId[]) => Confidence;
   /** Bytes of KV cache per token on an instance, when somebody says. */
   readonly kvBytesOf?: (instance: InstanceId) => KvBytes | undefined;
-  /** Blocks that a stream's engine has room for, when it said. */
-  readonly capacityBlocksOf?: (stream: StreamId) => number | undefined;
+  /** Blocks that a stream's engine has room for on its GPU, when it said. */
+  readonly gpuBlocksOf?: (stream: StreamId) => number | undefined;
 }
 
 function toHolder({ stream, medium }: Residency, context: ViewContext): NodeHolder {

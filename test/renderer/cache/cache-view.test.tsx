@@ -118,7 +118,7 @@ describe('CacheView', () => {
     await using page = await show({ tab: 'residency' }, transport);
     await page.until(() => page.text().includes('36,596 blocks placed'));
     expect(page.text()).toContain('▲ 311 blocks unplaced');
-    expect([...page.root.querySelectorAll('canvas')].map((canvas) => canvas.getAttribute('aria-label'))[0]).toContain('P0: 9881 blocks, coloured by time since the block was stored');
+    expect([...page.root.querySelectorAll('canvas')].map((canvas) => canvas.getAttribute('aria-label'))[0]).toContain('P0/0: 9881 blocks, coloured by time since the block was stored');
     await page.click('button', 'table');
     const region = page.find('[role="region"]', 'Cells of P0/0');
     const open = [...region.querySelectorAll('button')];
@@ -127,6 +127,18 @@ describe('CacheView', () => {
     expect(globalThis.location.hash).toContain('sel=3');
     await page.until(() => calls(transport, 'cache.block').length > 0);
     expect(calls(transport, 'cache.block')[0]).toEqual({ node: 3 });
+  });
+
+  it('gives other media than the GPU rows of their own, and them no capacity', async () => {
+    const transport = answering();
+    const [gpu] = sampleResidency(2048).rows;
+    if (gpu === undefined) throw new Error('no sample row');
+    const { capacityBlocks: _, ...rest } = gpu;
+    transport.answer('cache.residency', () => ({ ...sampleResidency(2048), rows: [gpu, { ...rest, medium: 'CPU', blocks: 40_000 }] }));
+    await using page = await show({ tab: 'residency', form: 'table' }, transport);
+    await page.until(() => page.text().includes('P0/0 CPU'));
+    const rowsOf = [...page.root.querySelectorAll('tbody tr')].map((row) => [...row.querySelectorAll('th, td')].slice(0, 4).map((cell) => cell.textContent));
+    expect(rowsOf).toEqual([[expect.stringContaining('P0/0'), '9,881', '16,384', '6,503'], [expect.stringContaining('P0/0 CPU'), '40,000', '—', '—']]);
   });
 
   it('opens the tree by keyboard, asks only for what is open, and shows the block', async () => {

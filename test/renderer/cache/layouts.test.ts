@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { InstanceId } from '#shared/ids.ts';
-import { cellBlocks, cellWords } from '../../../renderer/src/features/cache/cell-words.ts';
+import { cellBlocks, cellWords, rowKey, rowName } from '../../../renderer/src/features/cache/cell-words.ts';
 import { differenceParts, joinSides, sizeBasis, splitSides } from '../../../renderer/src/features/cache/difference-parts.ts';
 import { handoffRows } from '../../../renderer/src/features/cache/handoff-rows.ts';
 import { hitChartRows, hitRate, hitTableRows, seriesOf } from '../../../renderer/src/features/cache/hit-rows.ts';
@@ -36,10 +36,10 @@ describe('hit rows', () => {
 
 describe('residency layout', () => {
   it('gives each stream the lines that fit, and asks for as many cells', () => {
-    expect(mapLayout({ widthPx: 704, heightPx: 620, streams: 5 })).toEqual({ columns: 88, lines: 14, cells: 88 * 14 });
-    expect(mapLayout({ widthPx: 704, heightPx: 620, streams: 100 })).toMatchObject({ lines: 2 });
-    expect(mapLayout({ widthPx: 0, heightPx: 0, streams: 0 })).toEqual({ columns: 8, lines: 2, cells: 16 });
-    expect(mapLayout({ widthPx: 9000, heightPx: 9000, streams: 1 }).cells).toBe(8192);
+    expect(mapLayout({ widthPx: 704, heightPx: 620, rows: 5 })).toEqual({ columns: 88, lines: 14, cells: 88 * 14 });
+    expect(mapLayout({ widthPx: 704, heightPx: 620, rows: 100 })).toMatchObject({ lines: 2 });
+    expect(mapLayout({ widthPx: 0, heightPx: 0, rows: 0 })).toEqual({ columns: 8, lines: 2, cells: 16 });
+    expect(mapLayout({ widthPx: 9000, heightPx: 9000, rows: 1 }).cells).toBe(8192);
   });
 
   it('finds the cell under a point, and none beside the cells', () => {
@@ -84,6 +84,13 @@ describe('residency scale', () => {
     expect(cellBlocks(binned, 24)).toBe('97–100');
     expect(cellWords(binned, 24)).toContain('blocks 97–100 of 100');
     expect(cellWords(binned, 24)).toContain('(mean)');
+  });
+
+  it('names rows by stream, and media other than the GPU', () => {
+    const row = sampleResidencyRow('P0', 140, 2048);
+    expect([rowName(row), rowKey(row)]).toEqual(['P0/0', 'p0/0']);
+    expect([rowName({ ...row, medium: 'CPU' }), rowKey({ ...row, medium: 'CPU' })]).toEqual(['P0/0 CPU', 'p0/0 CPU']);
+    expect(cellWords({ ...row, medium: 'CPU' }, 0)).toMatch(/^P0\/0 CPU block 1 of 140 · /);
   });
 });
 

@@ -89,7 +89,7 @@ export function sampleResidencyRow(name: string, blocks: number, cells: number, 
   const count = Math.ceil(blocks / blocksPerCell);
   const each = (value: (index: number) => number): readonly number[] => Array.from({ length: count }, (_, index) => value(index));
   return {
-    ...sampleHolder(name), blocks, blocksPerCell, capacityBlocks: 16_384, ageS: each((index) => Math.round(((count - index) / count) ** 3 * 7200)), reuse: each((index) => (index < count / 8 ? 40 : (index * 7919) % 11)),
+    ...sampleHolder(name), medium: 'GPU', blocks, blocksPerCell, capacityBlocks: 16_384, ageS: each((index) => Math.round(((count - index) / count) ** 3 * 7200)), reuse: each((index) => (index < count / 8 ? 40 : (index * 7919) % 11)),
     holders: each((index) => 1 + ((index * 31) % 9 > 6 ? 3 : (index * 17) % 2)), node: each((index) => index + 1), unplaced: 0, confidence: SURE, ...part,
   };
 }

@@ -26,7 +26,7 @@ beforeEach(() => {
     roleOf: (instance) => (instance === 'p0' ? 'prefill' : 'decode'),
     confidenceOf: () => CONFIDENCE,
     confidenceIn: () => CONFIDENCE,
-    capacityBlocksOf: () => capacity,
+    gpuBlocksOf: () => capacity,
     kvBytesOf: (instance) => (instance === sized || sized === 'all' ? { bytesPerToken: 1000, from: 'setting', detail: 'given' } : undefined),
   }));
 });
@@ -227,6 +227,24 @@ describe('residency', () => {
     expect(rows[1]?.node.slice(0, 2)).toEqual(rows[0]?.node.slice(0, 2));
     const binned = await views.residency(2);
     expect(binned.rows[0]).toMatchObject({ blocksPerCell: 3, ageS: [98.67, 98.5], reuse: [0, 0.33], holders: [2, 1] });
+  });
+
+  it('has a row for each medium, and compares the GPU alone with the room on it', async () => {
+    capacity = 10;
+    fill();
+    const onCpu = Array.from({ length: 12 }, (_, block) => 20 + block);
+    prefill.apply(stored(onCpu, { medium: 'cpu' }), at(7000));
+    prefill.apply(stored([40], { medium: 'CPU', parent: 39, tokens: [4, 4] }), at(8000));
+    prefill.apply(stored([50], { medium: 'STORAGE', tokens: [6, 6] }), at(8000));
+    prefill.apply(removed([50], { medium: 'STORAGE' }), at(8500));
+    const { rows } = await views.residency(16);
+    expect(rows.map(({ stream, medium, blocks, capacityBlocks, unplaced, node, ageS }) => ({ stream, medium, blocks, capacityBlocks, unplaced, cells: node.length, newestS: Math.min(...ageS) }))).toEqual([
+      { stream: 'p0/0', medium: 'GPU', blocks: 6, capacityBlocks: 10, unplaced: 0, cells: 6, newestS: 98 },
+      { stream: 'p0/0', medium: 'CPU', blocks: 13, capacityBlocks: undefined, unplaced: 1, cells: 12, newestS: 93 },
+      { stream: 'd0/0', medium: 'GPU', blocks: 3, capacityBlocks: 10, unplaced: 0, cells: 3, newestS: 96 },
+    ]);
+    prefill.apply({ kind: 'cleared' }, at(9000));
+    expect((await views.residency(16)).rows.map(({ stream, medium, blocks }) => [stream, medium, blocks])).toEqual([['p0/0', 'GPU', 0], ['p0/0', 'CPU', 13], ['d0/0', 'GPU', 3]]);
   });
 
   it.each([

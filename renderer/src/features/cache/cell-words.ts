@@ -1,6 +1,16 @@
 import type { ResidencyRow } from '#shared/cache.ts';
 import { ABSENT, formatDuration, formatInteger } from '../../ui/format.ts';
 
+/** `P0/0`, `P0/0 CPU`: the GPU goes without saying. */
+export function rowName({ instanceName, stream, medium }: Pick<ResidencyRow, 'instanceName' | 'stream' | 'medium'>): string {
+  return `${instanceName}/${stream.slice(stream.lastIndexOf('/') + 1)}${medium === 'GPU' ? '' : ` ${medium}`}`;
+}
+
+/** What addresses name a row by. */
+export function rowKey({ stream, medium }: Pick<ResidencyRow, 'stream' | 'medium'>): string {
+  return medium === 'GPU' ? stream : `${stream} ${medium}`;
+}
+
 /** Blocks of a cell, 1-based and in order of storing: `181–185`, or `7` when a cell is one block. */
 export function cellBlocks(row: Pick<ResidencyRow, 'blocks' | 'blocksPerCell'>, cell: number): string {
   const first = cell * row.blocksPerCell + 1;
@@ -20,7 +30,7 @@ export function cellWords(row: ResidencyRow, cell: number): string {
   const age = row.ageS[cell];
   const holders = row.holders[cell];
   const parts = [
-    `${row.instanceName}/${row.stream.slice(row.stream.lastIndexOf('/') + 1)} ${isBin ? 'blocks' : 'block'} ${cellBlocks(row, cell)} of ${formatInteger(row.blocks)}`,
+    `${rowName(row)} ${isBin ? 'blocks' : 'block'} ${cellBlocks(row, cell)} of ${formatInteger(row.blocks)}`,
     age === undefined ? undefined : `stored ${formatDuration(age * 1000)} ago${isBin ? ' (mean)' : ''}`,
     `reused ${meanWords(row.reuse[cell])}×${isBin ? ' (mean)' : ''}`,
     holders === undefined ? undefined : `held by ${holders === 1 ? 'this stream only' : `${formatInteger(holders)} streams`}${isBin ? ' (largest)' : ''}`,

@@ -1,6 +1,7 @@
 import { useComputedColorScheme } from '@mantine/core';
 import { memo, useEffect, useRef, type PointerEvent, type ReactElement } from 'react';
 import type { ResidencyRow } from '#shared/cache.ts';
+import { rowName } from './cell-words.ts';
 import { CELL_PX, PITCH_PX, capacityCells, cellAt, cellOrigin, linesOf, type MapLayout } from './residency-layout.ts';
 import { stepOf, type Scale } from './residency-scale.ts';
 import classes from './cache.module.css';
@@ -15,7 +16,7 @@ export interface ResidencyCanvasProps {
   readonly onPick: (cell: number) => void;
 }
 
-/** The cells of one stream. What it shows is also in the table, for those who cannot point or see it. */
+/** The cells of one row. What it shows is also in the table, for those who cannot point or see it. */
 export const ResidencyCanvas = memo(function ResidencyCanvas({ row, layout, scale, picked, onPoint, onPick }: ResidencyCanvasProps): ReactElement {
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useComputedColorScheme('dark');
@@ -69,7 +70,7 @@ export const ResidencyCanvas = memo(function ResidencyCanvas({ row, layout, scal
       className={classes.map}
       style={{ width, height }}
       role="img"
-      aria-label={`${row.instanceName}: ${row.blocks} blocks, coloured by ${scale.title}; the table has the same`}
+      aria-label={`${rowName(row)}: ${row.blocks} blocks, coloured by ${scale.title}; the table has the same`}
       onPointerMove={(event) => onPoint(cellOf(event))}
       onPointerLeave={() => onPoint(undefined)}
       onPointerDown={(event) => {

@@ -3,9 +3,9 @@
 /** Side of a cell and the distance from one to the next. */
 export const CELL_PX = 7;
 export const PITCH_PX = 8;
-/** Lines of cells that a stream takes at most: more would push the next stream off the screen. */
+/** Lines of cells that a row takes at most: more would push the next one off the screen. */
 const MOST_LINES = 16;
-/** Room around a stream's lines. */
+/** Room around a row's lines. */
 const ROW_PADDING_PX = 12;
 /** The engine's own limits on the cells of a row. */
 const LEAST_CELLS = 16;
@@ -14,14 +14,14 @@ const MOST_CELLS = 8192;
 export interface MapLayout {
   readonly columns: number;
   readonly lines: number;
-  /** Cells per stream to ask the engine for. */
+  /** Cells per row to ask the engine for. */
   readonly cells: number;
 }
 
-/** As many lines per stream as fit, at least one. Width is rounded down to 8 cells, so that a moving border asks rarely. */
-export function mapLayout({ widthPx, heightPx, streams }: { readonly widthPx: number; readonly heightPx: number; readonly streams: number }): MapLayout {
+/** As many lines per row as fit, at least one. Width is rounded down to 8 cells, so that a moving border asks rarely. */
+export function mapLayout({ widthPx, heightPx, rows }: { readonly widthPx: number; readonly heightPx: number; readonly rows: number }): MapLayout {
   const columns = Math.max(8, Math.floor(widthPx / PITCH_PX / 8) * 8);
-  const linesThatFit = Math.floor((heightPx / Math.max(1, streams) - ROW_PADDING_PX) / PITCH_PX);
+  const linesThatFit = Math.floor((heightPx / Math.max(1, rows) - ROW_PADDING_PX) / PITCH_PX);
   const lines = Math.min(MOST_LINES, Math.max(2, linesThatFit));
   return { columns, lines, cells: Math.min(MOST_CELLS, Math.max(LEAST_CELLS, columns * lines)) };
 }
@@ -45,7 +45,7 @@ export function cellAt(x: number, y: number, { columns, count }: { readonly colu
 }
 
 /**
- * Cells that the engine's whole capacity takes at this row's scale. Undefined when the engine did not say, or when they
+ * Cells that the medium's whole capacity takes at this row's scale. Undefined when the engine did not say, or when they
  * are more than `most`: free cells cut short would make a half-empty cache look full.
  */
 export function capacityCells(row: { readonly capacityBlocks?: number; readonly blocksPerCell: number }, most: number): number | undefined {

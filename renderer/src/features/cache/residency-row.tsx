@@ -4,11 +4,12 @@ import { useTrustOf } from '../../blocks/use-trust.ts';
 import { formatCount, formatInteger } from '../../ui/format.ts';
 import { Meter } from '../../ui/meter.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
+import { rowName } from './cell-words.ts';
 import { ResidencyCanvas, type ResidencyCanvasProps } from './residency-canvas.tsx';
 import { capacityCells } from './residency-layout.ts';
 import classes from './cache.module.css';
 
-/** A stream: its name, its cells, its counts. */
+/** A medium of a stream: its name, its cells, its counts. */
 export function ResidencyRowView(props: ResidencyCanvasProps): ReactElement {
   const { row, layout } = props;
   const toTrust = useTrustOf();
@@ -18,7 +19,7 @@ export function ResidencyRowView(props: ResidencyCanvasProps): ReactElement {
   return (
     <div className={classes.mapRow}>
       <div className={classes.mapName}>
-        <InstanceName role={row.role} name={`${row.instanceName}/${row.stream.slice(row.stream.lastIndexOf('/') + 1)}`} />
+        <InstanceName role={row.role} name={rowName(row)} />
         <span className={classes.dim} title="1 cell stands for so many blocks, in order of storing">1 cell = {formatCount(row.blocksPerCell, 'block')}</span>
         {row.capacityBlocks !== undefined && freeCells === undefined && <span className={classes.dim} title="So much of the cache is free that drawing it would leave no room for the blocks">free not drawn</span>}
       </div>
@@ -26,7 +27,7 @@ export function ResidencyRowView(props: ResidencyCanvasProps): ReactElement {
       <div className={classes.mapFacts}>
         <span className={classes.mapFull}>
           <span>{formatInteger(row.blocks)}{row.capacityBlocks !== undefined && <span className={classes.dim}> of {formatInteger(row.capacityBlocks)}</span>}</span>
-          {full !== undefined && <Meter share={full} label={`Resident blocks of ${row.instanceName}, of its capacity`} warnAt={Infinity} />}
+          {full !== undefined && <Meter share={full} label={`Resident blocks of ${rowName(row)}, of the capacity`} warnAt={Infinity} />}
         </span>
         <span className={classes.mapTrust}>
           {row.unplaced > 0 && <span className={classes.warning} title="Resident, tokens not known">▲ {formatInteger(row.unplaced)} unplaced</span>}

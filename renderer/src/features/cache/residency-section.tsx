@@ -10,7 +10,7 @@ import { formatCount } from '../../ui/format.ts';
 import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
-import { cellWords } from './cell-words.ts';
+import { cellWords, rowKey } from './cell-words.ts';
 import { NoCache } from './no-cache.tsx';
 import { capacityCells, mapLayout } from './residency-layout.ts';
 import { ResidencyRowView } from './residency-row.tsx';
@@ -28,11 +28,11 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
   const [url, setUrl] = useUrlState();
   const box = useRef<HTMLDivElement>(null);
   const { width, height } = useElementSize(box);
-  const streams = useEngineSelector((engine) => engine?.streams.length ?? 1);
-  const layout = mapLayout({ widthPx: width - SIDES_PX, heightPx: height - ABOVE_PX, streams });
+  const rowCount = useEngineSelector((engine) => engine?.streams.reduce((sum, { resident }) => sum + 1 + resident.filter(({ medium, blocks }) => medium !== 'GPU' && blocks > 0).length, 0) ?? 1);
+  const layout = mapLayout({ widthPx: width - SIDES_PX, heightPx: height - ABOVE_PX, rows: rowCount });
   const { value, error } = usePolledQuery('cache.residency', { cells: layout.cells }, REFRESH_MS);
   const isTable = url.form === 'table';
-  const [pointed, setPointed] = useState<{ readonly stream: string; readonly cell: number }>();
+  const [pointed, setPointed] = useState<{ readonly key: string; readonly cell: number }>();
   const colouring = colouringOf(url.metric);
   const scale = SCALES[colouring];
   const block = parseBlockRef(url.selection);
@@ -41,7 +41,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
   const rows = value?.rows ?? [];
   const placed = rows.reduce((sum, row) => sum + row.blocks - row.unplaced, 0);
   const unplaced = rows.reduce((sum, row) => sum + row.unplaced, 0);
-  const pointedRow = rows.find((row) => row.stream === pointed?.stream);
+  const pointedRow = rows.find((row) => rowKey(row) === pointed?.key);
   const pick = (row: ResidencyRow, cell: number): void => {
     const node = row.node[cell];
     if (node !== undefined && node !== null) onOpen({ node });
@@ -53,7 +53,7 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
       {value !== undefined && placed === 0 && <NoCache unplaced={unplaced} />}
       {value !== undefined && placed > 0 && (
         <>
-          <SectionHead title="Resident blocks by stream">
+          <SectionHead title="Resident blocks by stream and medium">
             <SegmentedControl aria-label="Colour by" value={colouring} data={COLOURINGS.map((one) => ({ value: one, label: one }))} onChange={(next) => setUrl({ metric: next === 'age' ? '' : next })} />
             <Button onClick={() => setUrl({ form: isTable ? '' : 'table' })} aria-pressed={isTable}>{isTable ? 'map' : 'table'}</Button>
             <span className={classes.dim}>
@@ -69,12 +69,12 @@ export function ResidencySection({ onOpen }: { readonly onOpen: (ref: BlockRef) 
               <div className={classes.mapRows}>
                 {rows.map((row) => (
                   <ResidencyRowView
-                    key={row.stream}
+                    key={rowKey(row)}
                     row={row}
                     layout={layout}
                     scale={scale}
                     picked={picked}
-                    onPoint={(cell) => setPointed(cell === undefined ? undefined : { stream: row.stream, cell })}
+                    onPoint={(cell) => setPointed(cell === undefined ? undefined : { key: rowKey(row), cell })}
                     onPick={(cell) => pick(row, cell)}
                   />
                 ))}

@@ -8,7 +8,7 @@ import { useTrustOf } from '../../blocks/use-trust.ts';
 import { formatDuration, formatInteger } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
 import { InstanceName } from '../../ui/role-mark.tsx';
-import { cellBlocks, meanWords } from './cell-words.ts';
+import { cellBlocks, meanWords, rowKey, rowName } from './cell-words.ts';
 import { countSteps, type Scale } from './residency-scale.ts';
 import { LinkButton } from '../../ui/link-button.tsx';
 import classes from './cache.module.css';
@@ -18,30 +18,30 @@ const ROW_PX = 24;
 export interface ResidencyTableProps {
   readonly rows: readonly ResidencyRow[];
   readonly scale: Scale;
-  /** Stream whose cells are listed; the first for anything unknown. */
+  /** Row whose cells are listed, by its key; the first for anything unknown. */
   readonly chosen: string;
-  readonly onChoose: (stream: string) => void;
+  readonly onChoose: (row: string) => void;
   readonly onPick: (row: ResidencyRow, cell: number) => void;
 }
 
 export function ResidencyTable({ rows, scale, chosen, onChoose, onPick }: ResidencyTableProps): ReactElement {
   const toTrust = useTrustOf();
-  const row = rows.find(({ stream }) => stream === chosen) ?? rows[0];
+  const row = rows.find((one) => rowKey(one) === chosen) ?? rows[0];
   return (
     <div className={classes.tableBox}>
       <table className={table.table}>
         <caption>Cells by {scale.title}</caption>
         <thead>
           <tr>
-            <th scope="col">stream</th><th scope="col" data-align="end" title="Resident, placed or not">blocks</th><th scope="col" data-align="end" title="num_gpu_blocks, as the engine reports it">capacity</th><th scope="col" data-align="end" title="Capacity that no event announced: free, or in use by running requests and not yet whole">free</th><th scope="col" data-align="end" title="Resident, tokens not known">unplaced</th><th scope="col" data-align="end">blocks per cell</th>
+            <th scope="col">stream</th><th scope="col" data-align="end" title="Resident, placed or not">blocks</th><th scope="col" data-align="end" title="num_gpu_blocks, as the engine reports it; of other media no engine does">capacity</th><th scope="col" data-align="end" title="Capacity that no event announced: free, or in use by running requests and not yet whole">free</th><th scope="col" data-align="end" title="Resident, tokens not known">unplaced</th><th scope="col" data-align="end">blocks per cell</th>
             {scale.steps.map(({ label }) => <th key={label} scope="col" data-align="end">{label}</th>)}
             <th scope="col">confidence</th>
           </tr>
         </thead>
         <tbody>
           {rows.map((one) => (
-            <tr key={one.stream}>
-              <th scope="row"><InstanceName role={one.role} name={nameOf(one)} /></th>
+            <tr key={rowKey(one)}>
+              <th scope="row"><InstanceName role={one.role} name={rowName(one)} /></th>
               <td data-align="end">{formatInteger(one.blocks)}</td>
               <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(one.capacityBlocks)}</td>
               <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(Math.max(0, one.capacityBlocks - one.blocks))}</td>
@@ -56,9 +56,9 @@ export function ResidencyTable({ rows, scale, chosen, onChoose, onPick }: Reside
       <NativeSelect
         className={classes.narrowSelect ?? ''}
         label="Cells of"
-        value={row?.stream ?? ''}
+        value={row === undefined ? '' : rowKey(row)}
         onChange={(event) => onChoose(event.currentTarget.value)}
-        data={rows.map((one) => ({ value: one.stream, label: nameOf(one) }))}
+        data={rows.map((one) => ({ value: rowKey(one), label: rowName(one) }))}
       />
       {row !== undefined && <CellList row={row} onPick={(cell) => onPick(row, cell)} />}
     </div>
@@ -71,7 +71,7 @@ function CellList({ row, onPick }: { readonly row: ResidencyRow; readonly onPick
   // oxlint-disable-next-line react/incompatible-library -- the compiler is not in use; nothing memoises what this returns
   const virtualizer = useVirtualizer({ count: row.node.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 10, useFlushSync: false });
   return (
-    <div ref={scroller} className={classes.cells} role="region" tabIndex={0} aria-label={`Cells of ${nameOf(row)}`}>
+    <div ref={scroller} className={classes.cells} role="region" tabIndex={0} aria-label={`Cells of ${rowName(row)}`}>
       <ol className={classes.cellList} style={{ height: virtualizer.getTotalSize() }}>
         {virtualizer.getVirtualItems().map(({ index, start }) => {
           const node = row.node[index];
@@ -89,8 +89,4 @@ function CellList({ row, onPick }: { readonly row: ResidencyRow; readonly onPick
       </ol>
     </div>
   );
-}
-
-function nameOf(row: ResidencyRow): string {
-  return `${row.instanceName}/${row.stream.slice(row.stream.lastIndexOf('/') + 1)}`;
 }
