@@ -131,6 +131,32 @@ test('a link leads another page to the same request', async ({ app, context }) =
   await other.close();
 });
 
+test('a comparison with a pinned request, and what was folded, are part of the link', async ({ app }) => {
+  const list = new LiveList(app, 'requests');
+  await list.filterBy(WHOLE_REQUEST);
+  await expect(list.rows.nth(1)).toBeVisible();
+  await list.pause();
+  await list.rows.nth(1).click();
+  const pinned = await list.selectedId();
+  const pane = app.getByRole('region', { name: 'Request detail' });
+  await expect(pane.getByTestId('ttft-sum')).toBeVisible();
+  await pane.getByRole('button', { name: 'Pin', exact: true }).click();
+  await expect(list.rows.first()).toHaveAttribute('data-row-id', pinned);
+  // Below the pin, which is shown at its old place, too.
+  await list.rows.nth(1).click();
+  await pane.getByRole('tab', { name: 'Hops' }).click();
+  const headers = pane.locator('details').filter({ hasText: 'request headers' }).first();
+  await headers.locator('summary').click();
+  await expect(headers).toHaveAttribute('open');
+  await pane.getByRole('tab', { name: 'Compare' }).click();
+  await expect(pane.getByRole('table', { name: 'Phase by phase' })).toBeVisible();
+  await app.reload();
+  await expect(pane.getByRole('table', { name: 'Phase by phase' })).toBeVisible();
+  await expect(list.rows.first()).toHaveAttribute('data-row-id', pinned);
+  await pane.getByRole('tab', { name: 'Hops' }).click();
+  await expect(headers).toHaveAttribute('open');
+});
+
 test('leaving with a row selected shows the next view, not a blank page', async ({ app }) => {
   await new LiveList(app, 'requests').select(2);
   await expect(app.getByRole('tab', { name: 'Waterfall' })).toBeVisible();

@@ -26,9 +26,9 @@ export interface UrlState {
   readonly form: string;
   /** Names of what is folded open, separated by commas. */
   readonly open: string;
-  /** Names of lines left out of a chart, separated by commas. */
+  /** Names of what is left out, separated by commas: lines of a chart, and folds that stand open by themselves. */
   readonly hidden: string;
-  /** What is picked inside the section or the tab: a storm, a block of an event, the beginning of a hash; '' = the first, or all. */
+  /** What is picked inside the view, the section or the tab: pinned requests, a storm, a block of an event, the beginning of a hash; '' = none, the first, or all. */
   readonly pick: string;
 }
 

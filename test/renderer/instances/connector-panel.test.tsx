@@ -14,7 +14,7 @@ import { sampleStatus } from '../fixtures/sample-connector-status.ts';
 import { sampleState } from '../fixtures/sample-state.ts';
 
 async function show(part: Partial<EngineState> = {}, selection = ''): Promise<{ readonly page: Mounted; readonly transport: FakeTransport }> {
-  setUrlState({ view: 'instances', selection });
+  setUrlState({ view: 'instances', selection, open: '' });
   const transport = new FakeTransport();
   const state = sampleState(part);
   transport.answer('connector.status', () => sampleStatus(state.connector));
@@ -70,6 +70,7 @@ describe('ConnectorPanel', () => {
     transport.answer('connector.set', () => {
       throw new PdscopeError('address_in_use', 'Port 36367 is taken by another process.');
     });
+    await act(async () => setUrlState({ open: 'nixl,moriio' }));
     await page.click('button', 'Use moriio');
     expect(calls(transport)).toEqual([{ name: 'connector.set', input: { connector: 'moriio' } }]);
     await page.until(() => page.text().includes('moriio was refused, nixl stays: Port 36367 is taken by another process.'));

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { PdscopeError } from '#shared/errors.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { RequestRow } from '#shared/request.ts';
-import { usePins } from '../../../renderer/src/features/requests/pins.ts';
+import { usePinCopies } from '../../../renderer/src/features/requests/pins.ts';
 import { RequestsView } from '../../../renderer/src/features/requests/requests-view.tsx';
 import { HotkeyBinder } from '../../../renderer/src/shell/hotkeys.tsx';
 import { setUrlState } from '../../../renderer/src/url/use-url-state.ts';
@@ -47,8 +47,8 @@ describe('RequestsView', () => {
   withLayout(1100, 420);
   afterEach(() => {
     document.body.replaceChildren();
-    usePins.setState({ pins: [] });
-    setUrlState({ view: 'requests', filter: '', highlight: '', selection: '', tab: '' });
+    usePinCopies.setState({ byId: new Map() });
+    setUrlState({ view: 'requests', filter: '', highlight: '', selection: '', tab: '', open: '', hidden: '', pick: '' });
   });
 
   it('lists newest first, with the counters of the same snapshot and the failure in place of the bar', async () => {
@@ -227,6 +227,45 @@ describe('RequestsView', () => {
     await page.until(() => page.text().includes('Phase by phase'));
     const line = [...page.root.querySelectorAll('tr')].find((row) => row.textContent?.startsWith('remote-KV wait'));
     expect(line?.textContent).toBe('remote-KV wait718 ms42.0 ms−676');
+  });
+
+  it('opens a link to a comparison: the pin is asked for, stands at the top, and gives way when the engine has forgotten it', async () => {
+    setUrlState({ view: 'requests', selection: 'r9', tab: 'compare', pick: 'r10' });
+    const { page, transport } = await show(rowsTo(11));
+    await using _ = page;
+    await page.until(() => page.text().includes('Phase by phase'));
+    expect(ids(page).slice(0, 2)).toEqual(['r10', 'r11']);
+    transport.answer('requests.get', ({ id }) => {
+      if (id === 'r99') throw new PdscopeError('not_found', 'Request is no longer kept.');
+      return sampleDetail(sampleRow(9));
+    });
+    await act(async () => setUrlState({ pick: 'r99' }));
+    await page.until(() => page.text().includes('The pinned request r99 cannot be compared: Request is no longer kept.'));
+    await page.click('button', 'Unpin r99');
+    expect(globalThis.location.hash).not.toContain('pick=');
+    expect(page.root.querySelector('[role="tab"][aria-selected="true"]')?.textContent).toBe('Waterfall');
+  });
+
+  it('shows what is pinned and folded in the link, and folds the same when the link is opened', async () => {
+    const { page } = await show(rowsTo(6));
+    await using _ = page;
+    await page.press('j');
+    await page.until(() => page.root.querySelector('[data-testid="ttft-sum"]') !== null);
+    await page.press('m');
+    expect(globalThis.location.hash).toContain('pick=r6');
+    await page.press('m');
+    expect(globalThis.location.hash).not.toContain('pick=');
+    const folds = (): readonly string[] => [...page.root.querySelectorAll<HTMLDetailsElement>('details[open] > summary')].map((summary) => summary.textContent ?? '');
+    await act(async () => setUrlState({ tab: 'hops', open: 'client-headers', hidden: 'params-received-1' }));
+    await page.until(() => folds().some((title) => title.startsWith('request headers')));
+    expect(folds()).not.toContain('kv_transfer_params received');
+    const [first] = page.root.querySelectorAll('details');
+    if (first === undefined) throw new Error('there is no fold');
+    await act(async () => {
+      first.open = false;
+      first.dispatchEvent(new Event('toggle'));
+    });
+    expect(globalThis.location.hash).not.toContain('open=');
   });
 
   it('says when the engine does not know the request of a link', async () => {

@@ -14,7 +14,7 @@ import { Message } from '../../ui/message.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { StatStrip, StatTile } from '../../ui/stat-tile.tsx';
 import { ViewLink } from '../../ui/view-link.tsx';
-import { readUrlList } from '../../url/url-list.ts';
+import { useFold } from '../../url/use-fold.ts';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { foldCauses } from './cause-fold.ts';
 import classes from './cache.module.css';
@@ -75,8 +75,7 @@ const REST = 'rest';
 
 /** The few that matter, and the tail folded under its sum. */
 function CauseList({ causes }: { readonly causes: readonly MissCause[] }): ReactElement {
-  const [{ open }, setUrl] = useUrlState();
-  const isOpen = readUrlList(open).includes(REST);
+  const [isOpen, setOpen] = useFold(REST);
   const { shown, folded } = foldCauses(causes);
   const share = folded.reduce((sum, cause) => sum + cause.share, 0);
   const tokens = folded.reduce((sum, cause) => sum + cause.tokens, 0);
@@ -85,7 +84,7 @@ function CauseList({ causes }: { readonly causes: readonly MissCause[] }): React
       <ol className={classes.causes}>{shown.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>
       {folded.length > 0 && (
         <>
-          <Button className={classes.fold ?? ''} onClick={() => setUrl({ open: isOpen ? '' : REST })} aria-expanded={isOpen}>
+          <Button className={classes.fold ?? ''} onClick={() => setOpen(!isOpen)} aria-expanded={isOpen}>
             {isOpen ? 'Hide' : 'Show'} {formatInteger(folded.length)} other causes: {shareWords(share)}, {formatInteger(tokens)} tokens
           </Button>
           {isOpen && <ol className={classes.causes} aria-label="Other causes">{folded.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>}

@@ -6,6 +6,7 @@ import { CONNECTOR_GUIDE, ENCODE_STAGE_FLAGS, type ConnectorGuide } from '../../
 import { CodeBlock } from '../../ui/copy-text.tsx';
 import { DetailHead } from '../../ui/detail-pane.tsx';
 import { Facts } from '../../ui/facts.tsx';
+import { Fold } from '../../ui/fold.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { ConnectorStatusSection } from './connector-status.tsx';
 import pane from '../../ui/detail-pane.module.css';
@@ -32,10 +33,9 @@ export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanel
       <div className={pane.block}>
         <p className={classes.lead}>{guide.does}</p>
         <p className={classes.plainText}>{guide.mind}</p>
-        <details className={classes.fold}>
-          <summary>Engine flags for {connector}</summary>
+        <Fold name="flags" className={classes.fold} summary={`Engine flags for ${connector}`}>
           <Flags guide={guide} />
-        </details>
+        </Fold>
       </div>
       <ConnectorStatusSection connector={connector} nowUnixMs={engine.nowUnixMs} />
       <ProtocolSettingsSection settings={engine.protocol} connector={connector} />
@@ -46,14 +46,15 @@ export function ConnectorPanel({ engine, isSwitching, onSwitch }: ConnectorPanel
         {CONNECTORS.map((name) => (
           <Mode key={name} name={name} isCurrent={name === connector} isSwitching={isSwitching} onSwitch={onSwitch} />
         ))}
-        <details className={classes.mode}>
-          <summary>
-            <strong className={classes.modeName}>encode stage</strong> <span className={classes.note}>before any of them: encode instances for images, audio and video</span>
-          </summary>
+        <Fold
+          name="encode-stage"
+          className={classes.mode}
+          summary={<><strong className={classes.modeName}>encode stage</strong> <span className={classes.note}>before any of them: encode instances for images, audio and video</span></>}
+        >
           <div className={classes.modeBody}>
             <FlagList flags={ENCODE_STAGE_FLAGS} />
           </div>
-        </details>
+        </Fold>
       </div>
       <ProfileSection />
     </section>
@@ -70,14 +71,20 @@ interface ModeProps {
 function Mode({ name, isCurrent, isSwitching, onSwitch }: ModeProps): ReactElement {
   const guide = CONNECTOR_GUIDE[name];
   return (
-    <details className={classes.mode} data-current={isCurrent || undefined}>
-      <summary>
-        <strong className={classes.modeName}>{name}</strong>{' '}
-        <span className={classes.note}>
-          {isCurrent && <b className={classes.inUse}>● in use </b>}
-          {guide.does}
-        </span>
-      </summary>
+    <Fold
+      name={name}
+      className={classes.mode}
+      isCurrent={isCurrent}
+      summary={
+        <>
+          <strong className={classes.modeName}>{name}</strong>{' '}
+          <span className={classes.note} title={guide.does}>
+            {isCurrent && <b className={classes.inUse}>● in use </b>}
+            {guide.does}
+          </span>
+        </>
+      }
+    >
       <div className={classes.modeBody}>
         <Facts
           facts={[
@@ -92,7 +99,7 @@ function Mode({ name, isCurrent, isSwitching, onSwitch }: ModeProps): ReactEleme
           </Button>
         </div>
       </div>
-    </details>
+    </Fold>
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * The Requests view: live list, filter, detail. Filter, highlight, selection and tab live in the URL; pause, pins and the
- * phase scale belong to the page.
+ * The Requests view: live list, filter, detail. Filter, highlight, selection, tab, folds and pins live in the URL; pause and
+ * the phase scale belong to the page.
  */
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
 import { REQUEST_FILTER_FIELDS } from '#shared/filter/request-fields.ts';
@@ -30,15 +30,14 @@ export function RequestsView(): ReactElement {
   const [isPaused, setPaused] = useState(false);
   const view = useRows('requests', { filter: url.filter, limit: ROW_LIMIT, isPaused });
   const { rows } = view;
-  const pinState = usePins();
-  const { pins, refresh, remember } = pinState;
+  const { pins, toggle, unpin, refresh, remember } = usePins();
   const detailRef = useRef<HTMLElement>(null);
 
   const selectedRow = useMemo(() => (url.selection === '' ? undefined : rows.findLast((row) => row.id === url.selection)), [rows, url.selection]);
-  const selectedPin = pins.find((pin) => pin.row.id === url.selection);
+  const selectedPin = pins.find((pin) => pin.id === url.selection);
   const loaded = useRequestDetail(url.selection, selectedRow);
   const detail = loaded.detail ?? selectedPin?.detail;
-  const comparedTo = pins.findLast((pin) => pin.row.id !== url.selection);
+  const comparedTo = pins.findLast((pin) => pin.id !== url.selection);
 
   useEffect(() => refresh(rows), [refresh, rows]);
   useEffect(() => {
@@ -46,13 +45,14 @@ export function RequestsView(): ReactElement {
   }, [remember, loaded.detail]);
 
   const columns = useRequestColumns(rows);
-  const pinnedRows = useMemo(() => pins.map((pin) => pin.row).toReversed(), [pins]);
+  const pinnedRows = useMemo(() => pins.flatMap((pin) => pin.row ?? []).toReversed(), [pins]);
 
   const select = useCallback((selection: string) => setUrl({ selection }), [setUrl]);
   const focusDetail = useCallback(() => detailRef.current?.focus(), []);
   const togglePin = (): void => {
     const row = selectedRow ?? detail?.row ?? selectedPin?.row;
-    if (row !== undefined) pinState.toggle(row, detail);
+    if (row !== undefined) toggle(row, detail);
+    else if (selectedPin !== undefined) unpin(selectedPin.id);
   };
   useRequestCommands({ togglePin });
 
@@ -69,6 +69,7 @@ export function RequestsView(): ReactElement {
         comparedTo={comparedTo}
         isPinned={selectedPin !== undefined}
         onPin={togglePin}
+        onUnpin={unpin}
         onClose={() => select('')}
         tab={url.tab}
         onTab={(tab) => setUrl({ tab })}

@@ -1,16 +1,42 @@
+import { Button } from '@mantine/core';
 import type { ReactElement } from 'react';
 import type { RequestDetail } from '#shared/request.ts';
 import { PHASE_COLOR } from '../../../theme/palette.ts';
 import { formatClock, formatInteger, formatMs } from '../../../ui/format.ts';
+import { Message } from '../../../ui/message.tsx';
 import { Num } from '../../../ui/num.tsx';
+import type { Pin } from '../pins.ts';
 import { routeText } from '../route-words.ts';
 import { compareDetails, type CompareLine } from './compare.ts';
 import { lastMoment } from './waterfall-layout.ts';
 import { Waterfall } from './waterfall.tsx';
 import classes from './detail.module.css';
 
-/** The pinned request against the selected one: both waterfalls on one axis, then line by line. */
-export function CompareTab({ pinned, selected }: { readonly pinned: RequestDetail; readonly selected: RequestDetail }): ReactElement {
+export interface CompareTabProps {
+  readonly pin: Pin;
+  readonly selected: RequestDetail;
+  readonly onUnpin: (id: string) => void;
+}
+
+/** The pinned request against the selected one. A link may name a pin that the engine no longer keeps. */
+export function CompareTab({ pin, selected, onUnpin }: CompareTabProps): ReactElement {
+  if (pin.detail !== undefined) return <Comparison pinned={pin.detail} selected={selected} />;
+  return (
+    <div className={classes.tabBody}>
+      {pin.error === undefined ? (
+        <p className={classes.dim}>Asking the engine for the pinned request {pin.id} …</p>
+      ) : (
+        <>
+          <Message tone="warning">The pinned request {pin.id} cannot be compared: {pin.error}</Message>
+          <div><Button onClick={() => onUnpin(pin.id)}>Unpin {pin.id}</Button></div>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Both waterfalls on one axis, then line by line. */
+function Comparison({ pinned, selected }: { readonly pinned: RequestDetail; readonly selected: RequestDetail }): ReactElement {
   const domainMs = Math.max(lastMoment(pinned), lastMoment(selected));
   return (
     <div className={classes.tabBody}>

@@ -1,11 +1,12 @@
 import { Button } from '@mantine/core';
-import { useState, type ReactElement, type ReactNode } from 'react';
+import type { ReactElement, ReactNode } from 'react';
 import type { Verdict } from '#shared/findings.ts';
 import type { CapturedBody, LegView, RequestDetail } from '#shared/request.ts';
 import { useEngineSelector } from '../../../stores/engine-context.tsx';
 import { useOperation } from '../../../transport/use-operation.ts';
 import { formatBytes, formatMs } from '../../../ui/format.ts';
 import { Facts } from '../../../ui/facts.tsx';
+import { Fold } from '../../../ui/fold.tsx';
 import { Message } from '../../../ui/message.tsx';
 import { rankedName } from '../../../ui/ranked-name.ts';
 import { RoleMark } from '../../../ui/role-mark.tsx';
@@ -41,14 +42,14 @@ export function HopsTab({ detail }: { readonly detail: RequestDetail }): ReactEl
           ]}
         />
         <VerdictList verdicts={placed.client} label="Findings on what the client sent" />
-        <HeaderList title="request headers" headers={detail.clientHeaders} />
-        <BodyText title="body" body={detail.clientBody} />
+        <HeaderList name="client-headers" title="request headers" headers={detail.clientHeaders} />
+        <BodyText name="client-body" title="body" body={detail.clientBody} />
       </Hop>
       {runsOf(detail.legs).map((run) =>
         run.isFolded ? (
           <FoldedLegs key={run.items[0]?.index} run={run} placed={placed} />
         ) : (
-          run.items.map(({ item, index }) => <LegHop key={index} leg={item} verdicts={placed.byLeg.get(index) ?? NONE} />)
+          run.items.map(({ item, index }) => <LegHop key={index} leg={item} index={index} verdicts={placed.byLeg.get(index) ?? NONE} />)
         ),
       )}
       {placed.elsewhere.length > 0 && (
@@ -64,34 +65,48 @@ export function HopsTab({ detail }: { readonly detail: RequestDetail }): ReactEl
 /** Dozens of legs as one line, one table, and each in full when asked for. */
 function FoldedLegs({ run, placed }: { readonly run: Run<LegView>; readonly placed: PlacedVerdicts }): ReactElement {
   const legs = run.items.map(({ item }) => item);
-  const [isOpen, setOpen] = useState(legs.some((leg) => leg.outcome === 'error'));
   return (
     <Hop title={`pdscope → ${chosenSummary(legs.map((leg) => rankedName(leg.instanceName, leg.rank)))}`} mark={<RoleMark role={run.kind} />}>
       {run.items.map(({ index }) => (
         <VerdictList key={index} verdicts={placed.byLeg.get(index) ?? NONE} label={`Findings on leg ${index + 1}`} />
       ))}
-      <details className={classes.fold} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>{legsSummary(legs)}</summary>
-        {isOpen && (
-          <div className={classes.legGroup}>
-            {run.items.map(({ item, index }) => (
-              <details key={index} className={classes.fold}>
-                <summary>
+      <Fold name={foldName('legs', run.items[0]?.index ?? 0)} className={classes.fold} summary={legsSummary(legs)} isOpenAtFirst={legs.some((leg) => leg.outcome === 'error')}>
+        <div className={classes.legGroup}>
+          {run.items.map(({ item, index }) => (
+            <Fold
+              key={index}
+              name={foldName('leg', index)}
+              className={classes.fold}
+              summary={
+                <>
                   {rankedName(item.instanceName, item.rank)} <StateMark tone={OUTCOME_TONE[item.outcome]}>{`${item.status ?? 'no status'} ${item.outcome}`}</StateMark>, sent at{' '}
                   {formatMs(item.sentMs)} ms{item.endMs === undefined ? '' : `, took ${formatMs(item.endMs - item.sentMs)} ms`}
                   {item.error !== undefined && `: ${item.error.message}`}
-                </summary>
-                <LegHop leg={item} verdicts={NONE} />
-              </details>
-            ))}
-          </div>
-        )}
-      </details>
+                </>
+              }
+            >
+              <LegHop leg={item} index={index} verdicts={NONE} />
+            </Fold>
+          ))}
+        </div>
+      </Fold>
     </Hop>
   );
 }
 
-function LegHop({ leg, verdicts }: { readonly leg: LegView; readonly verdicts: readonly Verdict[] }): ReactElement {
+/** What links call a fold of a leg: legs are counted from 1, as people do. */
+function foldName(what: string, index: number): string {
+  return `${what}-${index + 1}`;
+}
+
+interface LegHopProps {
+  readonly leg: LegView;
+  /** Its place among the legs of the request. */
+  readonly index: number;
+  readonly verdicts: readonly Verdict[];
+}
+
+function LegHop({ leg, index, verdicts }: LegHopProps): ReactElement {
   const usage = leg.usage;
   return (
     <Hop title={`pdscope → ${rankedName(leg.instanceName, leg.rank)}, ${legWords(leg)}`} mark={<RoleMark role={leg.kind} />}>
@@ -125,12 +140,12 @@ function LegHop({ leg, verdicts }: { readonly leg: LegView; readonly verdicts: r
           </tbody>
         </table>
       )}
-      <JsonBlock title="kv_transfer_params sent" value={leg.kvTransferParamsSent} />
-      <JsonBlock title="kv_transfer_params received" value={leg.kvTransferParamsReceived} />
-      <HeaderList title="request headers" headers={leg.requestHeaders} />
-      {leg.responseHeaders !== undefined && <HeaderList title="response headers" headers={leg.responseHeaders} />}
-      <BodyText title="body sent" body={leg.requestBody} />
-      <BodyText title="body received" body={leg.responseBody} />
+      <JsonBlock name={foldName('params-sent', index)} title="kv_transfer_params sent" value={leg.kvTransferParamsSent} />
+      <JsonBlock name={foldName('params-received', index)} title="kv_transfer_params received" value={leg.kvTransferParamsReceived} />
+      <HeaderList name={foldName('headers-sent', index)} title="request headers" headers={leg.requestHeaders} />
+      {leg.responseHeaders !== undefined && <HeaderList name={foldName('headers-received', index)} title="response headers" headers={leg.responseHeaders} />}
+      <BodyText name={foldName('body-sent', index)} title="body sent" body={leg.requestBody} />
+      <BodyText name={foldName('body-received', index)} title="body received" body={leg.responseBody} />
     </Hop>
   );
 }
@@ -144,36 +159,31 @@ function Hop({ title, mark, children }: { readonly title: string; readonly mark?
   );
 }
 
-function HeaderList({ title, headers }: { readonly title: string; readonly headers: Readonly<Record<string, string>> }): ReactElement {
+function HeaderList({ name, title, headers }: { readonly name: string; readonly title: string; readonly headers: Readonly<Record<string, string>> }): ReactElement {
   // Keys are not for a shared screen either; the engine may have redacted them already.
   const entries = Object.entries(redactHeaders(headers));
   return (
-    <details className={classes.fold}>
-      <summary>{title} ({entries.length})</summary>
-      <Facts facts={entries.map(([name, value]) => [name, <code key={name}>{value}</code>])} />
-    </details>
+    <Fold name={name} className={classes.fold} summary={`${title} (${entries.length})`}>
+      <Facts facts={entries.map(([header, value]) => [header, <code key={header}>{value}</code>])} />
+    </Fold>
   );
 }
 
-function JsonBlock({ title, value }: { readonly title: string; readonly value: unknown }): ReactElement | undefined {
+function JsonBlock({ name, title, value }: { readonly name: string; readonly title: string; readonly value: unknown }): ReactElement | undefined {
   if (value === undefined) return undefined;
   return (
-    <details className={classes.fold} open>
-      <summary>{title}</summary>
+    <Fold name={name} className={classes.fold} summary={title} isOpenAtFirst>
       <pre className={`${code.code} ${classes.body ?? ''}`} tabIndex={0} aria-label={title}>{JSON.stringify(value, undefined, 2)}</pre>
-    </details>
+    </Fold>
   );
 }
 
-function BodyText({ title, body }: { readonly title: string; readonly body: CapturedBody | undefined }): ReactElement | undefined {
+function BodyText({ name, title, body }: { readonly name: string; readonly title: string; readonly body: CapturedBody | undefined }): ReactElement | undefined {
   if (body === undefined) return undefined;
   return (
-    <details className={classes.fold}>
-      <summary>
-        {title} ({formatBytes(body.bytes)}{body.isCut ? `, ✂ cut to the first ${formatBytes(body.text.length)}` : ''})
-      </summary>
+    <Fold name={name} className={classes.fold} summary={`${title} (${formatBytes(body.bytes)}${body.isCut ? `, ✂ cut to the first ${formatBytes(body.text.length)}` : ''})`}>
       <pre className={`${code.code} ${classes.body ?? ''}`} tabIndex={0} aria-label={title}>{prettyJson(body.text)}{body.isCut ? '\n✂ cut here' : ''}</pre>
-    </details>
+    </Fold>
   );
 }
 

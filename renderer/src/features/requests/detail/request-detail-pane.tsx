@@ -35,6 +35,7 @@ export interface RequestDetailPaneProps {
   readonly comparedTo: Pin | undefined;
   readonly isPinned: boolean;
   readonly onPin: () => void;
+  readonly onUnpin: (id: string) => void;
   readonly onClose: () => void;
   readonly tab: string;
   readonly onTab: (tab: string) => void;
@@ -42,8 +43,8 @@ export interface RequestDetailPaneProps {
 }
 
 export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
-  const { id, detail, error, rows, comparedTo, isPinned, onPin, onClose, onTab, ref } = props;
-  const tabs = TABS.filter((tab) => tab !== 'compare' || comparedTo?.detail !== undefined);
+  const { id, detail, error, rows, comparedTo, isPinned, onPin, onUnpin, onClose, onTab, ref } = props;
+  const tabs = TABS.filter((tab) => tab !== 'compare' || comparedTo !== undefined);
   const worst = detail === undefined ? undefined : worstOf(detail.verdicts);
   const tab = tabs.find((candidate) => candidate === props.tab) ?? 'waterfall';
   useTabCommands('Requests', { tabs, current: tab, onTab });
@@ -83,7 +84,7 @@ export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
         ) : (
           tabs.map((one) => (
             <Tabs.Panel key={one} value={one} tabIndex={0}>
-              <TabContent tab={one} detail={detail} pinned={comparedTo?.detail} />
+              <TabContent tab={one} detail={detail} comparedTo={comparedTo} onUnpin={onUnpin} />
             </Tabs.Panel>
           ))
         )}
@@ -95,10 +96,11 @@ export function RequestDetailPane(props: RequestDetailPaneProps): ReactElement {
 interface TabContentProps {
   readonly tab: TabId;
   readonly detail: RequestDetail;
-  readonly pinned: RequestDetail | undefined;
+  readonly comparedTo: Pin | undefined;
+  readonly onUnpin: (id: string) => void;
 }
 
-function TabContent({ tab, detail, pinned }: TabContentProps): ReactElement | undefined {
+function TabContent({ tab, detail, comparedTo, onUnpin }: TabContentProps): ReactElement | undefined {
   switch (tab) {
     case 'hops':
       return <HopsTab detail={detail} />;
@@ -109,7 +111,7 @@ function TabContent({ tab, detail, pinned }: TabContentProps): ReactElement | un
     case 'routing':
       return <RoutingTab detail={detail} />;
     case 'compare':
-      return pinned === undefined ? undefined : <CompareTab pinned={pinned} selected={detail} />;
+      return comparedTo === undefined ? undefined : <CompareTab pin={comparedTo} selected={detail} onUnpin={onUnpin} />;
     default:
       return <WaterfallTab detail={detail} />;
   }

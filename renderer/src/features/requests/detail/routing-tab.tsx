@@ -1,6 +1,7 @@
 import type { ReactElement } from 'react';
 import type { CandidateScore, RequestDetail, RoutingDecision } from '#shared/request.ts';
 import { trustPercent, trustTone } from '../../../blocks/trust.ts';
+import { Fold } from '../../../ui/fold.tsx';
 import { ABSENT, formatInteger, formatMs, formatPercent } from '../../../ui/format.ts';
 import { Message } from '../../../ui/message.tsx';
 import { Num } from '../../../ui/num.tsx';
@@ -20,12 +21,14 @@ export function RoutingTab({ detail }: { readonly detail: RequestDetail }): Reac
         const tables = run.items.map(({ item, index }) => <Decision key={index} decision={item} />);
         if (!run.isFolded) return tables;
         return (
-          <details key={run.items[0]?.index} className={classes.fold}>
-            <summary>
-              <RoleMark role={run.kind} /> {tables.length} {run.kind} legs: {chosenSummary(run.items.map(({ item }) => chosenName(item)))}
-            </summary>
+          <Fold
+            key={run.items[0]?.index}
+            name={`choices-${(run.items[0]?.index ?? 0) + 1}`}
+            className={classes.fold}
+            summary={<><RoleMark role={run.kind} /> {tables.length} {run.kind} legs: {chosenSummary(run.items.map(({ item }) => chosenName(item)))}</>}
+          >
             <div className={classes.legGroup}>{tables}</div>
-          </details>
+          </Fold>
         );
       })}
     </div>

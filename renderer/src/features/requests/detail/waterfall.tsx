@@ -1,8 +1,9 @@
-import { useMemo, useRef, useState, type ReactElement } from 'react';
+import { useMemo, useRef, type ReactElement } from 'react';
 import type { RequestDetail } from '#shared/request.ts';
 import { useElementWidth } from '../../../table/use-element-width.ts';
 import { formatMs } from '../../../ui/format.ts';
 import { RoleMark } from '../../../ui/role-mark.tsx';
+import { useFold } from '../../../url/use-fold.ts';
 import { BarShape } from './bar-shape.tsx';
 import { gapStats } from './token-gaps.ts';
 import { axisTicks, layoutWaterfall, placeLabels, type Lane } from './waterfall-layout.ts';
@@ -29,7 +30,7 @@ export interface WaterfallProps {
 export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
   const plotRef = useRef<HTMLDivElement>(null);
   const width = useElementWidth(plotRef);
-  const [isEachShown, setEachShown] = useState(false);
+  const [isEachShown, setEachShown] = useFold('each-leg');
   const layout = useMemo(() => layoutWaterfall(detail, domainMs, isEachShown), [detail, domainMs, isEachShown]);
   const tops = laneTops(layout.lanes);
   const gaps = useMemo(() => gapStats(detail.chunkTimesMs), [detail.chunkTimesMs]);
