@@ -8,7 +8,7 @@
 import { indexFields, type FilterField } from './field.ts';
 import { nearest } from './near.ts';
 import { parseFilter, type FilterTerm } from './parser.ts';
-import { compileValues } from './predicate.ts';
+import { compileValues, goesOnFrom } from './predicate.ts';
 import { readFieldTerm, readTextTerm } from './reading.ts';
 
 export type CompiledFilter<Row> =
@@ -95,7 +95,7 @@ function compileText<Row>(
   }
   const wanted = term.text.toLowerCase();
   const texts = fields.filter((field) => field.isText === true);
-  const test = (row: Row): boolean => texts.some((field) => containsText(field.get(row), wanted));
+  const test = (row: Row): boolean => texts.some((field) => containsText(field.get(row), wanted, field.type === 'string' && field.match === 'hex'));
   return {
     matches: term.isNegated ? (row) => !test(row) : test,
     reading: readTextTerm(term),
@@ -114,9 +114,9 @@ function isPresent(value: FieldValue): boolean {
   return value !== undefined && (!Array.isArray(value) || value.length > 0);
 }
 
-function containsText(value: FieldValue, wanted: string): boolean {
+function containsText(value: FieldValue, wanted: string, isHex: boolean): boolean {
   if (value === undefined) return false;
-  if (typeof value === 'string') return value.toLowerCase().includes(wanted);
-  if (typeof value === 'object') return value.some((item) => String(item).toLowerCase().includes(wanted));
-  return String(value).includes(wanted);
+  if (typeof value === 'object') return value.some((item) => containsText(item, wanted, isHex));
+  const text = String(value).toLowerCase();
+  return text.includes(wanted) || (isHex && goesOnFrom(text, wanted));
 }

@@ -7,7 +7,10 @@
 /** How a number is written and which suffixes it takes. Values are kept in the base unit: ms, bytes, a count, percent. */
 export type QuantityUnit = 'ms' | 'bytes' | 'count' | 'percent';
 
-/** How text given by the person meets the row's text; case never matters. `hex` is a prefix match that ignores `0x`. */
+/**
+ * How text given by the person meets the row's text; case never matters. `hex` is a prefix match that ignores `0x`; a row's
+ * text that ends with `…` is the beginning of a longer one, and is met by what goes on from it, too.
+ */
 export type StringMatch = 'substring' | 'prefix' | 'exact' | 'hex';
 
 interface FieldBase {

@@ -125,7 +125,12 @@ function compileString<Row>(field: StringField<Row>, values: readonly FilterValu
 function stringTest(match: StringField<never>['match'], wanted: string): (text: string) => boolean {
   if (match === 'substring') return (text) => text.includes(wanted);
   if (match === 'exact') return (text) => text === wanted;
-  return (text) => text.startsWith(wanted);
+  return match === 'hex' ? (text) => text.startsWith(wanted) || goesOnFrom(text, wanted) : (text) => text.startsWith(wanted);
+}
+
+/** Whether a row's text is cut short, and what is wanted begins with what there is of it. */
+export function goesOnFrom(text: string, wanted: string): boolean {
+  return text.endsWith('…') && wanted.startsWith(text.slice(0, -1));
 }
 
 /** `*` stands for any run of characters; pieces are searched left to right, so it stays linear where a regex may not. */

@@ -12,7 +12,7 @@ import type { KvRow } from '#shared/kv.ts';
 import type { RingCounters } from '#shared/state.ts';
 import type { RowLog } from '../row-log.ts';
 import { NO_HASHES, hashCount } from './block-hashes.ts';
-import { extrasBytes, extrasOf, keptHashWords, shownHashWords, shownTokens, toRow, type RowEvent, type RowExtras, type RowSource } from './kv-row.ts';
+import { extrasBytes, extrasOf, keptHashes, keptHashWords, shownHashWords, shownTokens, toRow, type RowEvent, type RowExtras, type RowSource } from './kv-row.ts';
 import { RowShapes, shapeBytes, type RowShape } from './row-shape.ts';
 import { setUnshown } from './searched-fields.ts';
 import { TokenTails } from './token-tails.ts';
@@ -111,7 +111,7 @@ export class KvRowLog implements RowLog<KvRow> {
     this.#tail[slot] = this.#tails.add(tokens, tokenWords);
     if (words === 0) return;
     this.#run[slot] = this.#arena.open(words);
-    this.#arena.push(hashes, hashWords);
+    this.#arena.push(keptHashes(hashes), hashWords);
     if (parent !== undefined) this.#arena.push(parent, 2);
     this.#arena.push(tokens, tokenWords);
   }
@@ -211,7 +211,7 @@ export class KvRowLog implements RowLog<KvRow> {
     });
     const hashes = words.subarray(shownHashWords(count), keptHashWords(count));
     const tokens = this.#tails.read(this.#tail[slot] ?? -1, tokenCount - shownTokens(tokenCount)) ?? NO_WORDS.words;
-    if (hashes.length + tokens.length > 0) setUnshown(row, { hashes, tokens });
+    if (hashes.length + tokens.length > 0) setUnshown(row, { hashes, tokens, areDigests: this.#extras[slot]?.digests !== undefined });
     return row;
   }
 }

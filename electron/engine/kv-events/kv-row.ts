@@ -5,10 +5,11 @@
  */
 import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { BlockHashHex, KvRow } from '#shared/kv.ts';
-import { keyHex } from './block-hashes.ts';
+import { hashCount, keyHex, type BlockHashes } from './block-hashes.ts';
 import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { RAW_JSON_CHARS, rawJson } from './raw-json.ts';
 import type { RowShape } from './row-shape.ts';
+import { copyOfRun, runOf, type WordRun } from './word-run.ts';
 
 /** Which stream, as rows and views name it. */
 export interface StreamIdentity {
@@ -78,9 +79,24 @@ export function shownHashWords(hashCount: number): number {
   return 2 * Math.min(MAX_ROW_HASHES, hashCount);
 }
 
-/** Words kept of an event's hashes. */
+/** Words kept of an event's hashes: of those shown the 64-bit keys, of others the first 64 bits, with which filters begin. */
 export function keptHashWords(hashCount: number): number {
   return 2 * Math.min(MAX_KEPT_HASHES, hashCount);
+}
+
+/** What `keptHashWords` counts. */
+export function keptHashes(hashes: BlockHashes): WordRun {
+  const { digests } = hashes;
+  const count = Math.min(MAX_KEPT_HASHES, hashCount(hashes));
+  if (digests === undefined || count <= MAX_ROW_HASHES) return hashes;
+  const words = copyOfRun(hashes, 2 * count);
+  for (let index = MAX_ROW_HASHES; index < count; index += 1) {
+    const digest = digests[index]?.padEnd(16, '0');
+    if (digest === undefined) continue;
+    words[2 * index] = Number.parseInt(digest.slice(0, 8), 16);
+    words[2 * index + 1] = Number.parseInt(digest.slice(8, 16), 16);
+  }
+  return runOf(words);
 }
 
 /** Words of the tokens that a row shows. */

@@ -9,8 +9,9 @@ import { keyHex } from './block-hashes.ts';
 
 /** Of one row: what it does not show. Views of the log's memory, valid until its next row is appended. */
 export interface Unshown {
-  /** Two words a hash; of digests the low 64 bits. */
+  /** Two words a hash; of digests the first 64 bits. */
   readonly hashes: Uint32Array;
+  readonly areDigests: boolean;
   readonly tokens: Uint32Array;
 }
 
@@ -27,9 +28,10 @@ export const SEARCHED_KV_FIELDS: readonly FilterField<KvRow>[] = KV_FILTER_FIELD
 });
 
 function allHashes(row: KvRow): readonly string[] {
-  const rest = unshown.get(row)?.hashes;
+  const { hashes: rest, areDigests } = unshown.get(row) ?? {};
   if (rest === undefined || rest.length === 0) return row.hashes;
-  return [...row.hashes, ...Array.from({ length: rest.length / 2 }, (_, index) => keyHex(rest[index * 2] ?? 0, rest[index * 2 + 1] ?? 0))];
+  const ending = areDigests === true ? '…' : '';
+  return [...row.hashes, ...Array.from({ length: rest.length / 2 }, (_, index) => keyHex(rest[index * 2] ?? 0, rest[index * 2 + 1] ?? 0) + ending)];
 }
 
 function allTokens(row: KvRow): readonly number[] | undefined {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { encode } from '@msgpack/msgpack';
 import { fc } from '../../support/properties.ts';
 import { describe, expect, it } from 'vitest';
@@ -86,6 +87,25 @@ describe('KvRowLog', () => {
     expect(foundBy(log, `token:${1000 + 512 * 16}`)).toEqual([]);
     expect(foundBy(log, 'token:50015')).toEqual([2]);
     expect(foundBy(log, 'hash:0000000000000201')).toEqual([]);
+  });
+
+  it('is searched by whole digests and by their beginnings, wherever in the event they stand', () => {
+    const digest = (index: number): string => createHash('sha256').update(`block ${index}`).digest('hex');
+    const payload = encode([1, [{ type: 'BlockRemoved', block_hashes: Array.from({ length: 40 }, (_, index) => Buffer.from(digest(index), 'hex')), medium: 'GPU' }], 0]);
+    const result = decodePayload(payload);
+    const [event] = result.ok ? result.batch.events : [];
+    if (event === undefined) throw new Error('no event');
+    const log = newLog(10);
+    log.append(source, event);
+    for (const index of [0, 15, 16, 39]) {
+      for (const digits of [8, 16, 20, 64]) {
+        const wanted = digest(index).slice(0, digits);
+        expect([foundBy(log, `hash:${wanted}`), foundBy(log, `hash:0x${wanted}`), foundBy(log, wanted)], `${index}, ${digits} digits`).toEqual([[1], [1], [1]]);
+      }
+      expect(foundBy(log, `-hash:${digest(index)}`)).toEqual([]);
+    }
+    const other = `${digest(16).slice(0, 15)}${digest(16)[15] === '0' ? '1' : '0'}`;
+    for (const wanted of [digest(40), other]) expect([foundBy(log, `hash:${wanted}`), foundBy(log, wanted)]).toEqual([[], []]);
   });
 
   it('knows the tokens of the newest events wholly, of those before only what their rows show', () => {
