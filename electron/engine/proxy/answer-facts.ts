@@ -131,8 +131,10 @@ function usageOf(value: unknown): LegUsage | undefined {
   if (usage === undefined) return undefined;
   const found: { -readonly [K in keyof LegUsage]: LegUsage[K] } = {};
   const cacheRead = asCount(usage['cache_read_input_tokens']);
-  const promptTokens = asCount(usage['prompt_tokens'] ?? usage['input_tokens']);
-  if (promptTokens !== undefined) found.promptTokens = promptTokens + (cacheRead ?? 0) + (asCount(usage['cache_creation_input_tokens']) ?? 0);
+  const inputTokens = asCount(usage['input_tokens']);
+  const allInput = inputTokens === undefined ? undefined : inputTokens + (cacheRead ?? 0) + (asCount(usage['cache_creation_input_tokens']) ?? 0);
+  const promptTokens = asCount(usage['prompt_tokens']) ?? allInput;
+  if (promptTokens !== undefined) found.promptTokens = promptTokens;
   const completionTokens = asCount(usage['completion_tokens'] ?? usage['output_tokens']);
   if (completionTokens !== undefined) found.completionTokens = completionTokens;
   const details = asJsonObject(usage['prompt_tokens_details']) ?? asJsonObject(usage['input_tokens_details']);

@@ -88,6 +88,11 @@ test('/v1/messages: where cached tokens are told, input tokens are the others', 
   expect(factsOfStream(Buffer.from(start + end)).facts).toEqual(facts);
 });
 
+test('prompt tokens are all of the prompt, whatever a gateway tells of the cache beside them', () => {
+  const usage = '"usage":{"prompt_tokens":11,"completion_tokens":3,"cache_creation_input_tokens":2,"cache_read_input_tokens":8}';
+  expect(factsOfBody(Buffer.from(`{"choices":[],${usage}}`)).usage).toEqual({ promptTokens: 11, completionTokens: 3, cachedTokens: 8 });
+});
+
 test('a stop string of a chat answer is no finish reason', () => {
   expect(factsOfBody(Buffer.from('{"choices":[{"stop_reason":"END"}],"usage":{"prompt_tokens":1}}'))).toEqual({ usage: { promptTokens: 1 } });
 });
