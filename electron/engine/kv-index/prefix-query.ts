@@ -3,10 +3,10 @@ import type { StreamId } from '#shared/ids.ts';
 import type { PrefixAnswer, PrefixMatch, PrefixPath } from './answers.ts';
 import type { BlockGraph } from './block-graph.ts';
 import { nearestChild } from './divergence.ts';
+import { HeldGroups } from './held-groups.ts';
 import { ROOT } from './node-table.ts';
 import { nodeId } from './node-view.ts';
 import { Prompt, type PromptKeys } from './prompt.ts';
-import { isNeeded, type Residency } from './residency.ts';
 import { isHeldAt, NOW } from './standing.ts';
 import type { StreamBlocks } from './stream-blocks.ts';
 
@@ -63,22 +63,7 @@ interface Walker {
   /** Blocks held in a row from the first on, in any medium. */
   blocks: number;
   gpuBlocks: number;
-  /** Groups on the GPU that must all have a block (standing.ts); 0 where any will do. */
-  readonly needed: number;
-  /** Of them, those that have the block looked at, which is `foundAt`. */
-  found: number;
-  foundAt: number;
-}
-
-/** Counts one group of the GPU that has block `index`; true once all have it. */
-function isInAllGroups(walker: Walker, residency: Residency, index: number): boolean {
-  if (!isNeeded(residency, walker.stream.epoch)) return false;
-  if (walker.foundAt !== index) {
-    walker.foundAt = index;
-    walker.found = 0;
-  }
-  walker.found += 1;
-  return walker.found >= walker.needed;
+  readonly groups: HeldGroups;
 }
 
 /** A walk whose place was forgotten between two slices ends there: what follows was forgotten with it. */
@@ -86,7 +71,7 @@ function* walk(graph: BlockGraph, prompt: Prompt, { streams, options }: { readon
   const { nodes, holdings, residencies } = graph;
   const atUnixMs = options.atUnixMs ?? NOW;
   const walkers: (Walker | undefined)[] = [];
-  for (const stream of streams) walkers[stream.number] = { stream, blocks: 0, gpuBlocks: 0, needed: stream.neededGroups(prompt.blockSize), found: 0, foundAt: -1 };
+  for (const stream of streams) walkers[stream.number] = { stream, blocks: 0, gpuBlocks: 0, groups: new HeldGroups(stream, prompt.blockSize) };
   let parent = ROOT;
   let known = 0;
   for (; known < prompt.blocks; known += 1) {
@@ -104,7 +89,7 @@ function* walk(graph: BlockGraph, prompt: Prompt, { streams, options }: { readon
       // A stream that lacked a block before cannot use this one.
       if (residency === undefined || walker === undefined || !residency.isPrefix || walker.blocks < known) continue;
       if (!isHeldAt(graph, slot, atUnixMs)) continue;
-      if (walker.needed > 0 && residency.medium === 'GPU' && !isInAllGroups(walker, residency, known)) continue;
+      if (residency.medium === 'GPU' && !walker.groups.add(residency, known)) continue;
       walker.blocks = known + 1;
       if (residency.medium === 'GPU' && walker.gpuBlocks === known) walker.gpuBlocks = known + 1;
     }

@@ -5,6 +5,7 @@
 import type { Displacer } from './answers.ts';
 import { keyHex } from '../kv-events/block-hashes.ts';
 import type { BlockGraph } from './block-graph.ts';
+import { HeldGroups } from './held-groups.ts';
 import type { EndReason } from './holding-columns.ts';
 import { nodeId } from './node-view.ts';
 import { isNeeded } from './residency.ts';
@@ -24,30 +25,23 @@ export type Standing =
 const NEVER: Standing = { kind: 'never' };
 const FORGOTTEN: Standing = { kind: 'forgotten' };
 
-/**
- * How a stream stood to a node at a time (`NOW` for now). Groups that serve no prefixes do not count; of several that do, by
- * what the engine told, the GPU has a block only when all have it (vllm/v1/core/block_pool.py, get_cached_block).
- */
+/** How a stream stood to a node at a time (`NOW` for now). Groups that serve no prefixes do not count; of several that do, see held-groups.ts. */
 export function standingOf(graph: BlockGraph, node: number, stream: StreamBlocks, atUnixMs: number): Standing {
   const media: string[] = [];
-  const needed = stream.neededGroups(graph.nodes.sizeOf(node));
-  let found = 0;
+  const groups = new HeldGroups(stream, graph.nodes.sizeOf(node));
   let heldSlot = 0;
   let best: Standing = NEVER;
   for (let slot = graph.nodes.firstHolding(node); slot !== 0; slot = graph.holdings.nextOfNode(slot)) {
     const residency = graph.residencies[graph.holdings.residencyOf(slot)];
     if (residency === undefined || residency.streamNumber !== stream.number || !residency.isPrefix) continue;
-    const isOfGroups = needed > 0 && residency.medium === 'GPU';
+    const isOfGroups = groups.needed > 0 && residency.medium === 'GPU';
     if (isOfGroups && !isNeeded(residency, stream.epoch)) continue;
     const standing = slotStanding(graph, slot, atUnixMs);
     if (standing.kind !== 'held') {
       best = laterOf(best, standing);
       continue;
     }
-    if (isOfGroups) {
-      found += 1;
-      if (found < needed) continue;
-    }
+    if (isOfGroups && !groups.add(residency, node)) continue;
     heldSlot = slot;
     if (!media.includes(residency.medium)) media.push(residency.medium);
   }

@@ -122,6 +122,17 @@ describe('groups', () => {
     expect(matched()).toEqual([4, 4]);
   });
 
+  it('counts a group once, whatever hashes it has for the same content', () => {
+    const { p0, ask, matched } = setUp();
+    for (const groupIdx of [0, 1]) p0.apply(stored([1, 2], { ...kind, groupIdx }), at(10));
+    // Two pictures, of which events without keys tell the same placeholder tokens.
+    p0.apply(stored([11, 12], { ...kind, groupIdx: 0 }), at(11));
+    p0.apply(removed([2], { groupIdx: 1 }), at(20));
+    expect(matched()).toEqual([1, 1]);
+    expect(ask()).toMatchObject([[0, 1, { kind: 'hit' }], [1, 2, { kind: 'evicted', fromUnixMs: 20 }], [2, 4, {}], [4, 5, {}]]);
+    expect(ask(at(15))[0]).toMatchObject([0, 2, { kind: 'hit' }]);
+  });
+
   it('finds it in a slower tier all the same, whatever a group of the GPU lacks', () => {
     const { p0, ask, matched } = setUp();
     for (const groupIdx of [0, 1]) p0.apply(stored([1, 2], { ...kind, groupIdx }), at(10));
