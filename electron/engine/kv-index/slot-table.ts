@@ -38,7 +38,8 @@ export class SlotTable {
   readonly #words: Uint32Array;
   readonly #stride: number;
   readonly #chain: number;
-  /** The search under way. */
+  /** The search under way: the line where it began, and where it is. */
+  #home = 0;
   #line = 0;
   #entry = 0;
   #tag = 0;
@@ -83,7 +84,8 @@ export class SlotTable {
 
   /** Begins a search. Answers the first slot that may have the key, or 0; whether it has is for the caller to compare. */
   first(mix: number): number {
-    this.#line = (mix & this.#mask) * LINE;
+    this.#home = (mix & this.#mask) * LINE;
+    this.#line = this.#home;
     this.#entry = 0;
     this.#tag = this.#tagOf(mix);
     this.#slot = this.#scan();
@@ -173,8 +175,10 @@ export class SlotTable {
         this.#entry = at - line;
         return entry & this.#slotMask;
       }
-      if (head < SENT_ON) return 0;
-      this.#line = this.#after(line);
+      const after = this.#after(line);
+      // Few lines may all have sent slots on.
+      if (head < SENT_ON || after === this.#home) return 0;
+      this.#line = after;
       this.#entry = 0;
     }
   }

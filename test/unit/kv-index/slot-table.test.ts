@@ -67,6 +67,18 @@ describe('SlotTable', () => {
     for (let slot = 1; slot <= 40; slot += 1) expect(found(table, mixOf(slot))).toEqual([]);
   });
 
+  it('ends a search though every line has sent slots on', () => {
+    const capacity = 20;
+    const table = new SlotTable(capacity, { words: new Uint32Array((capacity + 1) * STRIDE), stride: STRIDE, chain: CHAIN });
+    // Two lines, of which the lowest bit chooses.
+    const mixOf = (slot: number, line: number): number => (slot << 5) | line;
+    for (let slot = 1; slot <= 16; slot += 1) table.add(mixOf(slot, 0), slot);
+    for (let slot = 2; slot <= 15; slot += 1) table.remove(mixOf(slot, 0), slot);
+    for (const slot of [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17]) table.add(mixOf(slot, 1), slot);
+    expect([found(table, mixOf(30, 0)), found(table, mixOf(30, 1))]).toEqual([[], []]);
+    expect([found(table, mixOf(16, 0)), found(table, mixOf(17, 1)), found(table, mixOf(1, 0))]).toEqual([[16], [17], [1]]);
+  });
+
   it('refuses to take out what is not in it', () => {
     const { table } = setUp();
     table.add(5, 1);
