@@ -11,12 +11,16 @@ import type { ProgramOutput } from './command-context.ts';
 import type { EventsFlags } from './commands/events-command.ts';
 import { stopOnSignals } from './shutdown.ts';
 
-/** Prints until a signal, `--count`, or a closed pipe ends it. Throws PdscopeError for a bad endpoint or bad flags. */
+/**
+ * Prints until a signal, `--count`, or a closed pipe ends it. Throws PdscopeError for a bad endpoint or bad flags, and when a
+ * socket cannot be made: nobody would read for how long nothing comes.
+ */
 export async function printEvents(endpoint: string, flags: EventsFlags, output: ProgramOutput): Promise<void> {
   const { replay, from, topic, bind, ranks, count = Number.POSITIVE_INFINITY } = flags;
   const isWanted = readFlags(flags);
   const ending = new AbortController();
   let watching: Promise<WatchStats> | undefined;
+  let failure: PdscopeError | undefined;
   const removeHandlers = stopOnSignals({
     say: (text) => output.err(`${text}\n`),
     announce: () => ending.abort(),
@@ -53,19 +57,34 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
       ...(from !== undefined && { replayFrom: from }),
       ...printers(flags, isWanted, print),
       onState: (rank, phase, reason) => {
-        const text = `pdscope: ${ranks > 1 ? `rank ${rank} ` : ''}${phase}${reason === undefined ? '' : `: ${reason}`}\n`;
+        const who = ranks > 1 ? `rank ${rank} ` : '';
+        if (phase === 'failed') {
+          failure ??= failed(`${who}${reason ?? phase}`, bind === true);
+          ending.abort();
+          return;
+        }
+        const text = `pdscope: ${who}${phase}${reason === undefined ? '' : `: ${reason}`}\n`;
         // Said once, not with every attempt.
         if (said.get(rank) !== text) output.err(text);
         said.set(rank, text);
       },
     });
     const stats = await watching;
+    if (failure !== undefined && stats.batches === 0) throw failure;
     if (flags.json === true && flags.stats === true) output.out(`${JSON.stringify(summaryJson(stats))}\n`);
     for (const line of formatSummary(stats)) output.err(`pdscope: ${line}\n`);
+    if (failure !== undefined) throw failure;
   } finally {
     removeHandlers();
     process.stdout.off('error', endOnClosedPipe);
   }
+}
+
+/** A socket that cannot be made, or that ended. `reason` is what libzmq says. */
+function failed(reason: string, isBound: boolean): PdscopeError {
+  if (/address (?:already )?in use/iu.test(reason)) return new PdscopeError('port_in_use', `${reason}. Choose another port, or stop what listens there.`);
+  const advice = isBound ? 'With --bind, the endpoint is an address of this machine, e.g. tcp://*:5557.' : 'Check the endpoint.';
+  return new PdscopeError('kv_stream_failed', `${reason}. ${advice}`);
 }
 
 /** What goes to standard output: a line per record, or per second. */

@@ -112,6 +112,16 @@ describe('printEvents', () => {
     expect(err.slice(0, -6)).toEqual(['pdscope: connecting', expect.stringMatching(/^pdscope: connecting: cannot reach tcp:\S+ yet; trying again$/u)]);
   });
 
+  it('ends with the reason when a socket cannot be made, rather than wait for what cannot come', async () => {
+    const endpoint = `tcp://127.0.0.1:${await freePort()}`;
+    await using _taken = await TestPublisher.bound(endpoint);
+    await expect(run(endpoint, { bind: true }).done).rejects.toMatchObject({ code: 'port_in_use', message: expect.stringContaining(`cannot bind ${endpoint}: Address already in use. Choose another port`) });
+    await expect(run('ipc:///nowhere/at/all', { bind: true }).done).rejects.toMatchObject({ code: 'kv_stream_failed', message: expect.stringContaining('an address of this machine') });
+    const { err, done } = run('tcp://bad host:5557', { ranks: 2 });
+    await expect(done).rejects.toThrow('rank 0 cannot connect tcp://bad host:5557: Invalid argument. Check the endpoint.');
+    expect(err).toEqual([]);
+  });
+
   it('refuses a filter that means nothing, and says where', async () => {
     await expect(run('tcp://127.0.0.1:1', { filter: 'type:stored mediun:gpu' }).done).rejects.toThrow('--filter, at character 13: There is no field "mediun". Did you mean medium?');
     await expect(run('tcp://127.0.0.1:1', { filter: 'type:gap', stats: true }).done).rejects.toThrow('leave one of them out');
