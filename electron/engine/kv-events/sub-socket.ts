@@ -41,6 +41,8 @@ export class SubSocket {
   #peers = 0;
   /** A TCP connection was made since the last attempt; whoever is there may still be no publisher. */
   #isAccepted = false;
+  /** Between `#part` and the next attempt. */
+  #isParted = false;
   #phase: SocketPhase = 'connecting';
 
   constructor(options: SubSocketOptions) {
@@ -122,6 +124,8 @@ export class SubSocket {
         this.#isAccepted = true;
         break;
       case 'handshake':
+        // Of a connection that was given up meanwhile.
+        if (this.#isParted) break;
         this.#peers += 1;
         this.#options.onHandshake?.();
         this.#setPhase('connected', undefined);
@@ -132,9 +136,11 @@ export class SubSocket {
       case 'handshake:error:protocol':
       case 'handshake:error:auth':
       case 'handshake:error:other':
-        this.#setPhase(this.#phase, `${mode === 'bind' ? 'a peer' : endpoint} does not speak ZeroMQ: ${errorMessage(event.error)}`);
+        if (mode === 'connect') this.#onForeigner();
+        else this.#setPhase(this.#phase, 'a peer connected that does not speak ZeroMQ');
         break;
       case 'connect:retry':
+        if (this.#isParted) break;
         clearTimeout(this.#retry);
         if (this.#phase === 'connecting' && !this.#isAccepted) this.#setPhase('connecting', `cannot reach ${endpoint} yet; trying again`);
         this.#isAccepted = false;
@@ -145,8 +151,31 @@ export class SubSocket {
     }
   }
 
+  /**
+   * A socket of another type, on which libzmq gives up and says nothing, or something else, a web server say, which libzmq
+   * would ask ten times a second for ever. An engine may take its place one day.
+   */
+  #onForeigner(): void {
+    const { endpoint } = this.#options;
+    this.#setPhase(this.#phase, `${endpoint} accepts connections but is no KV-event publisher (the replay port or the HTTP port, perhaps?); trying again`);
+    this.#part();
+    this.#later(() => this.#reconnect());
+  }
+
+  /** Until the next attempt, libzmq makes none. */
+  #part(): void {
+    if (this.#isParted) return;
+    this.#isParted = true;
+    try {
+      this.#socket?.disconnect(this.#options.endpoint);
+    } catch {
+      // libzmq has let go of the peer by itself.
+    }
+  }
+
   #onDisconnect(): void {
     const { endpoint, mode } = this.#options;
+    if (this.#isParted) return;
     if (this.#phase === 'connected') {
       this.#peers = Math.max(0, this.#peers - 1);
       if (this.#peers > 0) return;
@@ -154,17 +183,15 @@ export class SubSocket {
       // libzmq tries again by itself, and says so, unless the peer broke the protocol or sent a message beyond the limit:
       // then it gives up without a word (session_base.cpp, engine_error).
       if (mode === 'connect') this.#later(() => this.#reconnect());
-    } else if (mode === 'connect' && this.#isAccepted) {
-      // libzmq gives up on a peer of another socket type, and says nothing. An engine may take its place one day.
-      this.#setPhase(this.#phase, `${endpoint} accepts connections but is no KV-event publisher (the replay port, perhaps?); trying again`);
-      this.#later(() => this.#reconnect());
-    }
+    } else if (mode === 'connect' && this.#isAccepted) this.#onForeigner();
   }
 
   #reconnect(): void {
     const { endpoint } = this.#options;
+    this.#part();
     try {
-      this.#socket?.disconnect(endpoint);
+      this.#isParted = false;
+      this.#isAccepted = false;
       this.#socket?.connect(endpoint);
     } catch (error) {
       this.#setPhase('failed', `cannot connect ${endpoint} again: ${errorMessage(error)}`);

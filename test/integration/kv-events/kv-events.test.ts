@@ -1,9 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Router } from 'zeromq';
 import { InstanceIdSchema } from '#shared/ids.ts';
 import { OPERATION_INPUTS, type ResidentPage } from '#shared/operations.ts';
 import type { KvStreamView } from '#shared/kv.ts';
@@ -269,37 +267,6 @@ describe('sockets', () => {
     await publisher.batch(0, [stored(1)]);
     await until(() => view(events).batches === 1, 'batch');
     expect(view(events)).toMatchObject({ state: 'live', epochs: 1 });
-  });
-
-  it('says when something else answers there, and follows an engine that takes its place', async () => {
-    const port = await freePort();
-    const endpoint = `tcp://127.0.0.1:${port}`;
-    const router = new Router({ linger: 0 });
-    await router.bind(endpoint);
-    const events = kvEvents();
-    events.attach(P0, config({ endpoint }));
-    await until(() => view(events).stateReason?.includes('is no KV-event publisher (the replay port, perhaps?)') === true, 'a reason');
-    expect(view(events).state).toBe('connecting');
-    router.close();
-    await using publisher = await TestPublisher.bound(endpoint);
-    await until(() => view(events).state === 'silent', 'connection');
-    await publisher.batch(0, [stored(1)]);
-    await until(() => view(events).batches === 1, 'batch');
-  });
-
-  it('says when what answers does not speak ZeroMQ', async () => {
-    const server = createServer((connection) => {
-      connection.on('error', () => connection.destroy());
-      connection.on('data', () => connection.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n'));
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    const events = kvEvents();
-    events.attach(P0, config({ endpoint: `tcp://127.0.0.1:${port}` }));
-    await until(() => view(events).stateReason !== undefined, 'a reason');
-    server.close();
-    expect(view(events).state).toBe('connecting');
-    expect(view(events).stateReason).toMatch(/does not speak ZeroMQ|is no KV-event publisher/);
   });
 
   it('receives over ipc', async () => {
