@@ -13,20 +13,24 @@ export type BreakerState = (typeof BREAKER_STATES)[number];
 
 /** Data-parallel ranks of one instance, whoever says how many: each has accounts and a socket of its own. */
 export const MAX_RANKS = 1024;
+const RANKS_RULE = `must be from 1 to ${MAX_RANKS}`;
 
 /** Bytes of KV cache that a token takes, over all layers and tensor-parallel ranks of an instance; the largest models stay below this. */
 export const KvBytesPerTokenSchema = z.number().int().min(1).max(64 * 1024 * 1024);
 
+/** Engines are other processes: what ZeroMQ calls inproc does not reach them. */
+const EngineEndpointSchema = z.string().regex(/^(tcp|ipc):\/\/.+/, 'must start with tcp:// or ipc://');
+
 /** Where one instance publishes KV-cache events. vLLM: PUB socket at port + data-parallel rank. */
 export const KvEventsConfigSchema = z.object({
   /** ZMQ endpoint of rank 0, e.g. `tcp://10.0.0.1:5557`. `tcp` ranks use port + rank. */
-  endpoint: z.string().regex(/^(tcp|ipc|inproc):\/\/.+/, 'must start with tcp://, ipc:// or inproc://'),
+  endpoint: EngineEndpointSchema,
   /** ROUTER endpoint for replay, rank 0. Default: none. */
-  replayEndpoint: z.string().regex(/^(tcp|ipc|inproc):\/\/.+/).optional(),
+  replayEndpoint: EngineEndpointSchema.optional(),
   /** Byte-prefix filter on frame 0. Default '' = everything. */
   topic: z.string().default(''),
   /** Data-parallel ranks to subscribe to. Default 1. */
-  ranks: z.number().int().min(1).max(MAX_RANKS).default(1),
+  ranks: z.number().int().min(1, RANKS_RULE).max(MAX_RANKS, RANKS_RULE).default(1),
   /** `bind` for engines whose PUB connects (an endpoint without `*`). Default `connect`. */
   mode: z.enum(['connect', 'bind']).default('connect'),
 });

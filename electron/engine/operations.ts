@@ -14,7 +14,7 @@ import { issuesText } from './engine-options.ts';
 import { viewOf, type EngineParts } from './engine-parts.ts';
 import { instancesNamed, postToInstances } from './fleet/fan-out.ts';
 import type { Instance } from './fleet/instance.ts';
-import { rankEndpoint } from './kv-events/endpoints.ts';
+import { checkRankEndpoints } from './kv-events/endpoints.ts';
 
 type Handlers = {
   readonly [N in OperationName]: (input: ParsedOperationInput<N>) => OperationOutputs[N] | Promise<OperationOutputs[N]>;
@@ -140,8 +140,7 @@ function withExpectedModel(found: ProbeResult, model: string | undefined): Probe
 
 /** Every rank's endpoint, before anything joins. Throws PdscopeError `kv_endpoint_invalid`. */
 export function checkKvEvents({ kvEvents }: InstanceSpec): void {
-  if (kvEvents === undefined) return;
-  for (let rank = 0; rank < kvEvents.ranks; rank += 1) rankEndpoint(kvEvents.endpoint, rank, kvEvents.mode);
+  if (kvEvents !== undefined) checkRankEndpoints(kvEvents);
 }
 
 function needDemo(demo: Demo | undefined): Demo {

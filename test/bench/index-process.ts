@@ -71,7 +71,7 @@ function decodeAndIndex(identity: StreamIdentity): Taker {
 function wholeStream(identity: StreamIdentity): Taker {
   let socket: SubSocketOptions | undefined;
   const stream = new KvStream({
-    identity, endpoint: 'inproc://bench', mode: 'bind', topic: '', pump, intake: new IntakeTurn(), replayTurn: new IntakeTurn(2), log: rows, frames, books: index, observer,
+    identity, endpoint: 'tcp://127.0.0.1:1', mode: 'bind', topic: '', pump, intake: new IntakeTurn(), replayTurn: new IntakeTurn(2), log: rows, frames, books: index, observer,
     bindings: {
       subscribe: (options) => {
         socket = options;

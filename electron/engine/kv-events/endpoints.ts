@@ -1,6 +1,6 @@
 /**
  * Endpoints of the data-parallel ranks (vllm/distributed/kv_events.py, offset_endpoint_port): tcp uses the base port
- * plus the rank, inproc gets a suffix, ipc has one rank only.
+ * plus the rank, ipc has one rank only. Engines are other processes, which inproc does not reach.
  */
 import { PdscopeError } from '#shared/errors.ts';
 
@@ -21,12 +21,30 @@ export function rankEndpoint(endpoint: string, rank: number, mode: SocketMode): 
     return `tcp://${host}:${port}`;
   }
   if (endpoint.startsWith('tcp://')) throw invalid(endpoint, 'a port is missing, e.g. tcp://10.0.0.1:5557');
-  if (/^inproc:\/\/.+/.test(endpoint)) return rank === 0 ? endpoint : `${endpoint}_dp${rank}`;
   if (/^ipc:\/\/.+/.test(endpoint)) {
     if (rank > 0) throw invalid(endpoint, 'ipc endpoints have one rank only; use tcp for data parallelism');
     return endpoint;
   }
-  throw invalid(endpoint, 'it must start with tcp://, ipc:// or inproc://');
+  throw invalid(endpoint, 'it must start with tcp:// or ipc://');
+}
+
+export interface RankEndpoints {
+  readonly endpoint: string;
+  readonly mode: SocketMode;
+  readonly replayEndpoint?: string | undefined;
+  readonly ranks: number;
+}
+
+/**
+ * Whether every rank can have its endpoints, and the replay sockets ones of their own.
+ * @throws PdscopeError `kv_endpoint_invalid`.
+ */
+export function checkRankEndpoints({ endpoint, mode, replayEndpoint, ranks }: RankEndpoints): void {
+  const all = (base: string, how: SocketMode): string[] => Array.from({ length: ranks }, (_, rank) => rankEndpoint(base, rank, how));
+  const events = all(endpoint, mode);
+  const shared = replayEndpoint === undefined ? undefined : all(replayEndpoint, 'connect').find((one) => events.includes(one));
+  if (shared === undefined) return;
+  throw invalid(endpoint, `with ${ranks === 1 ? 'its' : `the ${ranks} ranks'`} replay sockets at ${replayEndpoint ?? ''}, ${shared} would be both; engines have them apart, by at least as many ports as ranks`);
 }
 
 /** libzmq looks for IPv6 only when told to, and then no longer finds IPv4-only names: so only for literal addresses. */

@@ -170,8 +170,7 @@ export class StreamReceiver {
   }
 
   #onStepBack(reason: string): void {
-    // inproc tells of no connections.
-    if (!this.#options.endpoint.startsWith('inproc://')) this.#stepsBackMs = [...this.#stepsBackMs, performance.now()].slice(-RIVAL_RESTARTS);
+    this.#stepsBackMs = [...this.#stepsBackMs, performance.now()].slice(-RIVAL_RESTARTS);
     this.filler?.distrust(`live batches went back without a new connection (${reason}); is it this stream's replay socket?`);
   }
 

@@ -21,7 +21,7 @@ export interface SubSocketOptions {
   readonly onMessage: (frames: readonly Uint8Array[]) => void;
   /** `reason` in words; absent when there is nothing to say. */
   readonly onPhase: (phase: SocketPhase, reason: string | undefined) => void;
-  /** A peer was met, the first or a new one; before the phase that follows. Data may come earlier; inproc has none. */
+  /** A peer was met, the first or a new one; before the phase that follows. Data may come earlier. */
   readonly onHandshake?: () => void;
 }
 
@@ -70,14 +70,11 @@ export class SubSocket {
       });
       socket.subscribe(topic);
       if (mode === 'bind') socket.bindSync(endpoint);
-      // inproc has no connection to watch, and its monitor ends only with the peer.
-      const isInproc = endpoint.startsWith('inproc://');
-      const events = isInproc ? undefined : this.#watch(socket);
+      const events = this.#watch(socket);
       if (mode === 'connect') socket.connect(endpoint);
       this.#socket = socket;
       this.#loops = Promise.all([events, this.#receive(socket)]);
-      if (isInproc) this.#setPhase('connected', undefined);
-      else this.#setPhase('connecting', mode === 'bind' ? `bound to ${endpoint}, no engine has connected yet` : undefined);
+      this.#setPhase('connecting', mode === 'bind' ? `bound to ${endpoint}, no engine has connected yet` : undefined);
     } catch (error) {
       socket?.close();
       this.#setPhase('failed', `cannot ${mode} ${endpoint}: ${errorMessage(error)}`);

@@ -6,7 +6,7 @@ import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import type { KvIndex } from '../kv-index/kv-index.ts';
 import type { BatchContext } from './batch-applier.ts';
 import { DecodePump } from './decode-pump.ts';
-import { rankEndpoint } from './endpoints.ts';
+import { checkRankEndpoints, rankEndpoint } from './endpoints.ts';
 import { IntakeTurn } from './intake-turn.ts';
 import type { KvEvent } from './kv-event.ts';
 import type { Notice, StreamIdentity } from './kv-row.ts';
@@ -56,11 +56,12 @@ const ENGINE = InstanceIdSchema.parse('engine');
  * @throws PdscopeError `kv_endpoint_invalid` for an endpoint that cannot be right for one of the ranks.
  */
 export async function watchEvents(options: WatchOptions): Promise<WatchStats> {
-  const { signal, onStats } = options;
+  const { signal, onStats, endpoint, replayEndpoint, ranks: count = 1, bind } = options;
+  checkRankEndpoints({ endpoint, replayEndpoint, ranks: count, mode: bind === true ? 'bind' : 'connect' });
   const startedAtMs = performance.now();
   const shared = { pump: new DecodePump({ messages: 100_000, bytes: 256 * 1024 * 1024 }), intake: new IntakeTurn(), replayTurn: new IntakeTurn(2) };
   const index = watchIndex();
-  const ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => new RankWatch(rank, options, { shared, index }));
+  const ranks = Array.from({ length: count }, (_, rank) => new RankWatch(rank, options, { shared, index }));
   const stats = (): WatchStats => sumStats(ranks, (performance.now() - startedAtMs) / 1000);
   const timer = onStats === undefined ? undefined : setInterval(() => onStats(stats()), STATS_MS);
   for (const rank of ranks) rank.start();

@@ -3,9 +3,9 @@ import { Command, Option } from 'commander';
 import { errorMessage, PdscopeError } from '#shared/errors.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEventsAssignment, type KvEventsAssignment } from '../config/kv-events-option.ts';
-import { parseBytes, parseDemoShape, parseDpSize, parseDurationMs, parseKvBytes, type DemoShape, type DpSizeAssignment, type KvBytesAssignment } from '../config/quantities.ts';
+import { byInstance, parseDemoShape, parseDpSize, parseKvBytes, type DemoShape, type DpSizeAssignment, type KvBytesAssignment } from '../config/quantities.ts';
 import type { ServeSettings } from '../config/resolve-serve.ts';
-import { LOG_FORMATS, LOG_LEVELS, SERVE_CONFIG_KEYS, type ServeConfig } from '../config/serve-config.ts';
+import { durationOf, LOG_FORMATS, LOG_LEVELS, maxBodyOf, SERVE_CONFIG_KEYS, type ServeConfig } from '../config/serve-config.ts';
 import { EXIT_CODES_HELP } from '../exit-codes.ts';
 import type { CommandContext } from '../command-context.ts';
 import { decimal, portNumber, reading, repeated, wholeNumber } from './option-parsers.ts';
@@ -72,7 +72,7 @@ function describeServe(command: Command): Command {
     .option('--moriio-port <number>', 'moriio: port of the registration socket (default: 36367)', portNumber)
     .option('--moriio-allow <network...>', 'moriio: addresses, networks (10.0.0.0/24) and names of engines that may register (default: all)')
     .addOption(new Option('--moriio-mode <mode>', 'moriio: transfer mode (default: that of the first instance)').choices(['READ', 'WRITE']))
-    .option('--conversation-ttl <duration>', 'nixl-bidirectional: how long blocks of a conversation are reused (default: 450s)', reading(parseDurationMs))
+    .option('--conversation-ttl <duration>', 'nixl-bidirectional: how long blocks of a conversation are reused (default: 450s)', reading(durationOf['conversation-ttl']))
     .option('--keep-conversations <number>', 'nixl-bidirectional: conversations remembered (default: 10000)', wholeNumber(1, 1_000_000))
     .option('--reemit-streams', 'nixl-bidirectional: run streaming turns without stream, and send them on as one')
     .option('--no-block-fatal', 'send legs whose parameters are known to kill or hang an engine')
@@ -80,11 +80,11 @@ function describeServe(command: Command): Command {
     .addOption(new Option('--policy <name>', 'how instances are chosen (default: least-in-flight)').choices(POLICIES))
     .option('--prefill-skip-tokens <number>', 'leave prefill out when a decode instance holds all but fewer tokens of the prompt, by its KV events (default: never)', wholeNumber(0, 1_000_000))
     .option('--no-tokenize-for-routing', 'prefix-aware: do not ask instances (POST /tokenize) for tokens of prompts sent as text')
-    .option('--tokenize-deadline <duration>', 'prefix-aware: longest wait for these tokens (default: 20ms)', reading(parseDurationMs))
-    .option('--connect-timeout <duration>', 'for a connection to an instance (default: 5s)', reading(parseDurationMs))
-    .option('--headers-timeout <duration>', 'from a request to its response headers (default: 10m)', reading(parseDurationMs))
-    .option('--idle-timeout <duration>', 'between two chunks (default: 5m)', reading(parseDurationMs))
-    .option('--max-body <size>', 'largest request body (default: 64MiB)', reading(parseBytes))
+    .option('--tokenize-deadline <duration>', 'prefix-aware: longest wait for these tokens (default: 20ms)', reading(durationOf['tokenize-deadline']))
+    .option('--connect-timeout <duration>', 'for a connection to an instance (default: 5s)', reading(durationOf['connect-timeout']))
+    .option('--headers-timeout <duration>', 'from a request to its response headers (default: 10m)', reading(durationOf['headers-timeout']))
+    .option('--idle-timeout <duration>', 'between two chunks (default: 5m)', reading(durationOf['idle-timeout']))
+    .option('--max-body <size>', 'largest request body (default: 64MiB)', reading(maxBodyOf))
     .option('--max-retries <number>', 'attempts on other instances (default: 2)', wholeNumber(0, 16))
     .optionsGroup('Recording')
     .option('--capture', 'keep request and response bodies from the start')
@@ -137,9 +137,9 @@ function flagsToConfig(flags: ServeFlags): ServeConfig {
     config['prefill'] = prefill;
     if (isMooncake) config['connector'] ??= 'mooncake';
   }
-  if (flags.kvEvents !== undefined) config['kv-events'] = Object.fromEntries(flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
-  if (flags.dpSize !== undefined) config['dp-size'] = Object.fromEntries(flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
-  if (flags.kvBytesPerToken !== undefined) config['kv-bytes-per-token'] = Object.fromEntries(flags.kvBytesPerToken.map(({ instance, bytes }) => [instance, bytes]));
+  if (flags.kvEvents !== undefined) config['kv-events'] = byInstance('kv-events', flags.kvEvents.map(({ instance, kvEvents }) => [instance, kvEvents]));
+  if (flags.dpSize !== undefined) config['dp-size'] = byInstance('dp-size', flags.dpSize.map(({ instance, ranks }) => [instance, ranks]));
+  if (flags.kvBytesPerToken !== undefined) config['kv-bytes-per-token'] = byInstance('kv-bytes-per-token', flags.kvBytesPerToken.map(({ instance, bytes }) => [instance, bytes]));
   // commander gives every `--no-x` the default true; only a given one says something.
   for (const key of ['open', 'block-fatal', 'encode-stage', 'explain-misses', 'tokenize-for-routing']) if (config[key] === true) delete config[key];
   return { ...fromReferenceFlags(flags), ...config };

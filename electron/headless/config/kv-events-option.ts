@@ -2,6 +2,8 @@
 import { PdscopeError } from '#shared/errors.ts';
 import { KvEventsConfigSchema, type KvEventsConfig } from '#shared/instance.ts';
 
+/** What each word after the endpoint sets. */
+const KEYS: Readonly<Record<string, string>> = { bind: 'mode', replay: 'replayEndpoint', topic: 'topic', ranks: 'ranks' };
 const ALLOWED = 'endpoint[,replay=<endpoint>][,topic=<text>][,ranks=<n>][,bind]';
 
 /** Reads the part after `<instance>=`. Throws PdscopeError `bad_usage`. */
@@ -11,6 +13,7 @@ export function parseKvEvents(text: string): KvEventsConfig {
   for (const extra of extras) {
     const [key = '', ...rest] = extra.split('=');
     const value = rest.join('=');
+    if (Object.hasOwn(raw, KEYS[key] ?? '')) throw new PdscopeError('bad_usage', `"${key}" is given twice in "${text}".`);
     if (key === 'bind' && rest.length === 0) raw['mode'] = 'bind';
     else if (key === 'replay' && value !== '') raw['replayEndpoint'] = value;
     else if (key === 'topic' && rest.length > 0) raw['topic'] = value;
@@ -20,7 +23,12 @@ export function parseKvEvents(text: string): KvEventsConfig {
   const parsed = KvEventsConfigSchema.safeParse(raw);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new PdscopeError('bad_usage', `KV events "${text}": ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}; allowed: ${ALLOWED}.`);
+  throw new PdscopeError('bad_usage', `KV events "${text}": ${wordOf(issue?.path[0])} ${issue?.message ?? ''}; allowed: ${ALLOWED}.`);
+}
+
+/** What a field is called on the command line. */
+function wordOf(field: PropertyKey | undefined): string {
+  return Object.keys(KEYS).find((word) => KEYS[word] === field) ?? String(field ?? '');
 }
 
 export interface KvEventsAssignment {

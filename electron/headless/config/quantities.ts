@@ -1,4 +1,5 @@
 /** Durations, sizes and shapes as people write them on a command line or in a file. */
+import type { z } from 'zod';
 import { PdscopeError } from '#shared/errors.ts';
 import { parseQuantity } from '#shared/filter/quantity.ts';
 import { KvBytesPerTokenSchema, MAX_RANKS } from '#shared/instance.ts';
@@ -12,6 +13,37 @@ export function parseDurationMs(text: string): number {
     throw new PdscopeError('bad_usage', `"${text}" is not a duration; write 500ms, 5s, 10m or 1h (a bare number is seconds).`);
   }
   return Math.round(quantity.value);
+}
+
+/** A reader of durations that `schema`, of milliseconds, takes: what does not fit is told as it was written, not as the engine calls it. */
+export function durationFor(schema: z.ZodType): (text: string) => number {
+  return (text) => within(schema, { text, value: parseDurationMs(text), write: writeDuration, note: ' (a bare number is seconds)' });
+}
+
+/** As `durationFor`, for sizes in bytes. */
+export function bytesFor(schema: z.ZodType): (text: string) => number {
+  return (text) => within(schema, { text, value: parseBytes(text), write: (bytes) => `${bytes} bytes`, note: '' });
+}
+
+interface Written {
+  readonly text: string;
+  readonly value: number;
+  readonly write: (value: number) => string;
+  readonly note: string;
+}
+
+function within(schema: z.ZodType, { text, value, write, note }: Written): number {
+  const [issue] = schema.safeParse(value).error?.issues ?? [];
+  if (issue === undefined) return value;
+  const bound = issue.code === 'too_big' ? `at most ${write(Number(issue.maximum))}` : issue.code === 'too_small' ? `at least ${write(Number(issue.minimum))}` : issue.message;
+  throw new PdscopeError('bad_usage', `"${text}" is ${write(value)}${note}; it must be ${bound}.`);
+}
+
+const DURATION_UNITS = [[3_600_000, 'h'], [60_000, 'm'], [1000, 's']] as const;
+
+function writeDuration(ms: number): string {
+  const [unitMs, unit] = DURATION_UNITS.find(([one]) => ms >= one && ms % one === 0) ?? [1, 'ms'];
+  return `${ms / unitMs}${unit}`;
 }
 
 /** `64MB`, `64MiB`, `512k`; a bare number is bytes. Throws PdscopeError `bad_usage`. */
@@ -51,6 +83,19 @@ export interface DpSizeAssignment {
   /** Name (`P0`) or address of the instance. */
   readonly instance: string;
   readonly ranks: number;
+}
+
+/**
+ * What repeated options give to instances, by name. Throws PdscopeError `bad_usage` when one is given twice: which of both
+ * was meant nobody can tell.
+ */
+export function byInstance<T>(option: string, given: readonly (readonly [instance: string, value: T])[]): Record<string, T> {
+  const seen = new Set<string>();
+  for (const [instance] of given) {
+    if (seen.has(instance.toLowerCase())) throw new PdscopeError('bad_usage', `--${option} ${instance}: given twice; leave one of them out.`);
+    seen.add(instance.toLowerCase());
+  }
+  return Object.fromEntries(given);
 }
 
 /** `P0=4`, `10.0.0.1:8100=2`: data-parallel ranks of an instance. Throws PdscopeError `bad_usage`. */

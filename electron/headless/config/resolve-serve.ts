@@ -105,6 +105,7 @@ function assignments<T>(option: string, given: Readonly<Record<string, T>> | und
       const problem = target === undefined ? `names no instance given` : 'fits more than one instance; use its name';
       throw new PdscopeError('bad_usage', `--${option} ${wanted}: ${problem}. ${known === '' ? 'No instance was given.' : `Instances: ${known}.`}`);
     }
+    if (assigned.has(target)) throw new PdscopeError('bad_usage', `--${option} ${wanted}: ${target.name} is given twice; leave one of them out.`);
     assigned.set(target, value);
   }
   return assigned;

@@ -4,10 +4,12 @@
  */
 import { z } from 'zod';
 import { errorMessage } from '#shared/errors.ts';
+import { EngineOptionsSchema, TimeoutsSchema } from '#engine/engine-options.ts';
 import { KvBytesPerTokenSchema, KvEventsConfigSchema, MAX_RANKS } from '#shared/instance.ts';
+import { ProtocolOptionsSchema } from '#shared/protocol.ts';
 import { CONNECTORS, POLICIES } from '#shared/vocabulary.ts';
 import { parseKvEvents } from './kv-events-option.ts';
-import { parseBytes, parseDemoShape, parseDurationMs } from './quantities.ts';
+import { bytesFor, durationFor, parseBytes, parseDemoShape } from './quantities.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export const LOG_FORMATS = ['pretty', 'json'] as const;
@@ -24,7 +26,16 @@ function written<T>(parse: (text: string) => T) {
   });
 }
 
-const duration = written(parseDurationMs);
+/** Within what the engine takes. */
+export const durationOf = {
+  'conversation-ttl': durationFor(ProtocolOptionsSchema.shape.conversationTtlMs),
+  'tokenize-deadline': durationFor(ProtocolOptionsSchema.shape.tokenizeDeadlineMs),
+  'connect-timeout': durationFor(TimeoutsSchema.shape.connectMs),
+  'headers-timeout': durationFor(TimeoutsSchema.shape.headersMs),
+  'idle-timeout': durationFor(TimeoutsSchema.shape.idleMs),
+} as const;
+export const maxBodyOf = bytesFor(EngineOptionsSchema.shape.maxBodyBytes);
+
 const port = z.number().int().min(0).max(65_535);
 
 const listeningPort = z.number().int().min(1).max(65_535);
@@ -86,18 +97,18 @@ export const ServeConfigSchema = z.strictObject({
   'moriio-port': port,
   'moriio-allow': z.array(z.string().min(1).max(255)).max(256),
   'moriio-mode': z.enum(['READ', 'WRITE']),
-  'conversation-ttl': duration,
+  'conversation-ttl': written(durationOf['conversation-ttl']),
   'keep-conversations': z.number().int().min(1).max(1_000_000),
   'reemit-streams': z.boolean(),
   'block-fatal': z.boolean(),
   'encode-stage': z.boolean(),
   'prefill-skip-tokens': z.number().int().min(0).max(1_000_000),
   'tokenize-for-routing': z.boolean(),
-  'tokenize-deadline': duration,
-  'connect-timeout': duration,
-  'headers-timeout': duration,
-  'idle-timeout': duration,
-  'max-body': written(parseBytes),
+  'tokenize-deadline': written(durationOf['tokenize-deadline']),
+  'connect-timeout': written(durationOf['connect-timeout']),
+  'headers-timeout': written(durationOf['headers-timeout']),
+  'idle-timeout': written(durationOf['idle-timeout']),
+  'max-body': written(maxBodyOf),
   'max-retries': z.number().int().min(0).max(16),
   'keep-requests': z.number().int().min(10).max(1_000_000),
   'keep-kv-events': z.number().int().min(10).max(5_000_000),

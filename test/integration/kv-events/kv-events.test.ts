@@ -297,21 +297,6 @@ describe('sockets', () => {
     expect(view(events).stateReason).toBeUndefined();
   });
 
-  it('receives over inproc, a suffix per rank', async () => {
-    const name = `inproc://kv-test-${await freePort()}`;
-    await using rank1 = await TestPublisher.bound(`${name}_dp1`);
-    const events = kvEvents();
-    events.attach(P0, config({ endpoint: name, ranks: 2 }));
-    expect(view(events, 1).state).toBe('silent');
-    let seq = 0;
-    await until(async () => {
-      await rank1.batch(seq, [stored(1)], { rank: 1 });
-      seq += 1;
-      return view(events, 1).batches > 0;
-    }, 'batch');
-    expect(view(events, 1).state).toBe('live');
-  });
-
   it('refuses endpoints that cannot be right, and opens nothing then', () => {
     const events = kvEvents();
     expect(() => events.attach(P0, config({ endpoint: 'tcp://127.0.0.1:65535', ranks: 2 }))).toThrow(/rank 1 would need port 65536/);

@@ -22,7 +22,7 @@ describe('readFields', () => {
 
   it('names the field that is wrong', () => {
     expect(readFields(EMPTY_FIELDS)).toEqual({ isValid: false, problems: { url: 'Enter host:port or http(s)://host:port.' } });
-    expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', endpoint: 'h:5557' })).toEqual({ isValid: false, problems: { endpoint: 'must start with tcp://, ipc:// or inproc://' } });
+    expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', endpoint: 'h:5557' })).toEqual({ isValid: false, problems: { endpoint: 'must start with tcp:// or ipc://' } });
     expect(readFields({ ...EMPTY_FIELDS, url: 'h:1', replayEndpoint: 'tcp://h:5558' })).toMatchObject({ isValid: false, problems: { endpoint: expect.stringContaining('replay') as string } });
   });
 });

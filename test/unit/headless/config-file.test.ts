@@ -60,9 +60,11 @@ capture: true
     ['a: 1\nport: x', 'c.yaml:2:7: port: Invalid input: expected number, received string; allowed: 0 to 65535 (0 = any free one)'],
     ['model: m\n\npolicy: best', 'c.yaml:3:9: policy: Invalid option: expected one of "round-robin"|"random"|"least-in-flight"|"power-of-two"|"prefix-aware"; allowed: round-robin, random, least-in-flight, power-of-two, prefix-aware'],
     ['idle-timeout: soon', 'c.yaml:1:15: idle-timeout: "soon" is not a duration; write 500ms, 5s, 10m or 1h (a bare number is seconds).; allowed: a duration: 500ms, 5s, 10m'],
+    ['tokenize-deadline: 20', 'c.yaml:1:20: tokenize-deadline: "20" is 20s (a bare number is seconds); it must be at most 10s.; allowed: a duration: 20ms, 1s'],
+    ['kv-events:\n  P0: { endpoint: tcp://h:1, replay: h:2 }', 'c.yaml:2:7: kv-events.P0: replay: must start with tcp:// or ipc://; allowed: <instance>: endpoint[,replay=...,topic=...,ranks=N,bind], or {endpoint, replay, topic, ranks, bind}'],
     ['demo: 3X', 'c.yaml:1:7: demo: "3X" is not a shape; write how many of each role, e.g. 2P3D, 1E4P4D or 2B (at most 64 each).; allowed: true, false, or a shape such as 2P3D'],
     ['decode:\n  - url: h:1\n    nam: x', 'c.yaml:3:5: decode.0 has no key "nam"'],
-    ['kv-events:\n  P0: http://h:1', 'c.yaml:2:7: kv-events.P0: KV events "http://h:1": endpoint must start with tcp://, ipc:// or inproc://; allowed: endpoint[,replay=<endpoint>][,topic=<text>][,ranks=<n>][,bind].; allowed: <instance>: endpoint[,replay=...,topic=...,ranks=N,bind], or {endpoint, replay, topic, ranks, bind}'],
+    ['kv-events:\n  P0: http://h:1', 'c.yaml:2:7: kv-events.P0: KV events "http://h:1": endpoint must start with tcp:// or ipc://; allowed: endpoint[,replay=<endpoint>][,topic=<text>][,ranks=<n>][,bind].; allowed: <instance>: endpoint[,replay=...,topic=...,ranks=N,bind], or {endpoint, replay, topic, ranks, bind}'],
   ])('tells where and what is allowed: %j', (text, expected) => {
     expect(problems(text)).toContain(expected);
   });

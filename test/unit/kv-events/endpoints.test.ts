@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { PdscopeError } from '#shared/errors.ts';
-import { isIpv6Endpoint, rankEndpoint } from '#engine/kv-events/endpoints.ts';
+import { checkRankEndpoints, isIpv6Endpoint, rankEndpoint } from '#engine/kv-events/endpoints.ts';
 import { RateWindow } from '#engine/kv-events/rate-window.ts';
 
 describe('rankEndpoint', () => {
@@ -9,8 +9,6 @@ describe('rankEndpoint', () => {
     ['tcp://10.0.0.1:5557', 3, 'tcp://10.0.0.1:5560'],
     ['tcp://node-1.local:5557', 1, 'tcp://node-1.local:5558'],
     ['tcp://[fe80::1]:5557', 1, 'tcp://[fe80::1]:5558'],
-    ['inproc://kv', 0, 'inproc://kv'],
-    ['inproc://kv', 2, 'inproc://kv_dp2'],
     ['ipc:///tmp/kv.sock', 0, 'ipc:///tmp/kv.sock'],
   ])('%s rank %d', (endpoint, rank, expected) => {
     expect(rankEndpoint(endpoint, rank, 'connect')).toBe(expected);
@@ -29,7 +27,7 @@ describe('rankEndpoint', () => {
     ['tcp://*:5557', 0, /connect to its host name/],
     ['ipc:///tmp/kv.sock', 1, /one rank only/],
     ['http://10.0.0.1:5557', 0, /must start with/],
-    ['inproc://', 0, /must start with/],
+    ['inproc://kv', 0, /must start with tcp/],
   ])('refuses %s rank %d', (endpoint, rank, message) => {
     expect(() => rankEndpoint(endpoint, rank, 'connect')).toThrow(PdscopeError);
     expect(() => rankEndpoint(endpoint, rank, 'connect')).toThrow(message);
@@ -37,6 +35,25 @@ describe('rankEndpoint', () => {
 
   it('knows literal IPv6 addresses', () => {
     expect([isIpv6Endpoint('tcp://[::1]:1'), isIpv6Endpoint('tcp://localhost:1')]).toEqual([true, false]);
+  });
+});
+
+describe('checkRankEndpoints', () => {
+  const check = (endpoint: string, replayEndpoint: string, ranks = 1, mode: 'connect' | 'bind' = 'connect') => () => checkRankEndpoints({ endpoint, replayEndpoint, ranks, mode });
+
+  it.each([
+    ['the ports of the ranks', check('tcp://h:65535', 'tcp://h:1', 2), /rank 1 would need port 65536/],
+    ['where replays are asked for', check('tcp://h:5557', 'tcp://*:5558'), /tcp:\/\/\*:5558: "\*" is where the engine binds/],
+    ['one socket for both', check('tcp://h:5557', 'tcp://h:5557'), /with its replay sockets at tcp:\/\/h:5557, tcp:\/\/h:5557 would be both/],
+    ['ports that ranks share', check('tcp://h:5557', 'tcp://h:5558', 2), /with the 2 ranks' replay sockets at tcp:\/\/h:5558, tcp:\/\/h:5558 would be both/],
+  ])('refuses %s', (_, attempt, message) => {
+    expect(attempt).toThrow(message);
+  });
+
+  it('takes sockets that are apart, of other hosts, and bound here', () => {
+    expect(check('tcp://h:5557', 'tcp://h:5559', 2)).not.toThrow();
+    expect(check('tcp://h:5557', 'tcp://other:5557')).not.toThrow();
+    expect(check('tcp://*:5557', 'tcp://h:5557', 2, 'bind')).not.toThrow();
   });
 });
 
