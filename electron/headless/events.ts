@@ -1,6 +1,7 @@
 /** Runs `pdscope events`. */
 import { formatJson, formatText } from '#engine/kv-events/format-event.ts';
-import { formatStatsLine, formatSummary, summaryJson } from '#engine/kv-events/format-watch.ts';
+import { formatMatchPart, formatStatsLine, formatSummary, summaryJson } from '#engine/kv-events/format-watch.ts';
+import { MatchCounter, type MatchStats } from '#engine/kv-events/match-stats.ts';
 import { SEARCHED_KV_FIELDS } from '#engine/kv-events/searched-fields.ts';
 import { watchEvents, type WatchOptions, type WatchRecord } from '#engine/kv-events/watch.ts';
 import { WatchRows } from '#engine/kv-events/watch-row.ts';
@@ -17,7 +18,7 @@ import { stopOnSignals } from './shutdown.ts';
  */
 export async function printEvents(endpoint: string, flags: EventsFlags, output: ProgramOutput): Promise<void> {
   const { replay, from, topic, bind, ranks, count = Number.POSITIVE_INFINITY } = flags;
-  const isWanted = readFlags(flags);
+  const filter = readFlags(flags);
   const ending = new AbortController();
   let watching: Promise<WatchStats> | undefined;
   let failure: PdscopeError | undefined;
@@ -55,7 +56,7 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
       signal: ending.signal,
       ...(replay !== undefined && { replayEndpoint: replay }),
       ...(from !== undefined && { replayFrom: from }),
-      ...printers(flags, isWanted, print),
+      ...printers(flags, filter, print),
       onState: (rank, phase, reason) => {
         const who = ranks > 1 ? `rank ${rank} ` : '';
         if (phase === 'failed') {
@@ -71,8 +72,9 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
     });
     const stats = await watching;
     if (failure !== undefined && stats.batches === 0) throw failure;
-    if (flags.json === true && flags.stats === true) output.out(`${JSON.stringify(summaryJson(stats))}\n`);
-    for (const line of formatSummary(stats)) output.err(`pdscope: ${line}\n`);
+    const matching = filter?.counter.stats();
+    if (flags.json === true && flags.stats === true) output.out(`${JSON.stringify(summaryJson(stats, matching))}\n`);
+    for (const line of formatSummary(stats, matching)) output.err(`pdscope: ${line}\n`);
     if (failure !== undefined) throw failure;
   } finally {
     removeHandlers();
@@ -87,8 +89,20 @@ function failed(reason: string, isBound: boolean): PdscopeError {
   return new PdscopeError('kv_stream_failed', `${reason}. ${advice}`);
 }
 
-/** What goes to standard output: a line per record, or per second. */
-function printers({ json, stats, ranks }: EventsFlags, isWanted: (record: WatchRecord) => boolean, print: (line: string) => void): Pick<WatchOptions, 'onRow' | 'onStats'> {
+/** What `--filter` lets through, and the count of it. */
+interface RecordFilter {
+  readonly matches: (record: WatchRecord) => boolean;
+  readonly counter: MatchCounter;
+}
+
+/** What goes to standard output: a line per record that matches, or per second. */
+function printers({ json, stats, ranks }: EventsFlags, filter: RecordFilter | undefined, print: (line: string) => void): Pick<WatchOptions, 'onRow' | 'onStats'> {
+  const isWanted = (record: WatchRecord): boolean => {
+    if (filter === undefined) return true;
+    const isMatch = filter.matches(record);
+    if (isMatch) filter.counter.add(record);
+    return isMatch;
+  };
   if (stats !== true) {
     return {
       onRow: (record) => {
@@ -97,22 +111,26 @@ function printers({ json, stats, ranks }: EventsFlags, isWanted: (record: WatchR
     };
   }
   let before: WatchStats | undefined;
+  let matchingBefore: MatchStats | undefined;
   return {
-    onRow: () => undefined,
+    onRow: isWanted,
     onStats: (now) => {
-      print(json === true ? JSON.stringify({ ...summaryJson(now), kind: 'stats', atUnixMs: Date.now() }) : formatStatsLine(now, before, Date.now()));
+      const matching = filter?.counter.stats();
+      const seconds = now.seconds - (before?.seconds ?? 0);
+      if (json === true) print(JSON.stringify({ ...summaryJson(now, matching), kind: 'stats', atUnixMs: Date.now() }));
+      else print(formatStatsLine(now, before, Date.now()) + (matching === undefined ? '' : `  ${formatMatchPart(matching, { matching: matchingBefore, seconds })}`));
       before = now;
+      matchingBefore = matching;
     },
   };
 }
 
-/** Checks what commander cannot, and compiles the filter. */
-function readFlags({ replay, from, filter, stats }: EventsFlags): (record: WatchRecord) => boolean {
+/** Checks what commander cannot, and compiles the filter; undefined without one. */
+function readFlags({ replay, from, filter }: EventsFlags): RecordFilter | undefined {
   if (from !== undefined && replay === undefined) throw new PdscopeError('bad_usage', '--from needs --replay: only the replay socket has what was sent before.');
-  if (filter === undefined) return () => true;
-  if (stats === true) throw new PdscopeError('bad_usage', '--filter chooses lines of events, and --stats prints none: leave one of them out.');
+  if (filter === undefined) return undefined;
   const compiled = compileFilter(filter, SEARCHED_KV_FIELDS);
   if (!compiled.ok) throw new PdscopeError('bad_usage', `--filter, at character ${compiled.at + 1}: ${compiled.error}`);
   const rows = new WatchRows();
-  return (record) => compiled.matches(rows.rowOf(record));
+  return { matches: (record) => compiled.matches(rows.rowOf(record)), counter: new MatchCounter(filter) };
 }

@@ -1,4 +1,5 @@
 /** The totals of a watch as text and as JSON: the line per second of `--stats`, and the summary at its end. */
+import type { MatchStats } from './match-stats.ts';
 import type { OddCounts, WatchStats } from './watch-stats.ts';
 
 /** What happened since the line before, and the state of gaps and lag. `12:00:01 52 batches/s 208 events/s ...` */
@@ -19,12 +20,28 @@ export function formatStatsLine(now: WatchStats, before: WatchStats | undefined,
   return `${new Date(atUnixMs).toISOString().slice(11, 19)} ${parts.join('  ')}`;
 }
 
+/** What the filter let through since the line before: behind the totals on a line. `before`: and the seconds in between. */
+export function formatMatchPart(now: MatchStats, before: { readonly matching: MatchStats | undefined; readonly seconds: number }): string {
+  const rate = (pick: (stats: MatchStats) => number): string => ((pick(now) - (before.matching === undefined ? 0 : pick(before.matching))) / Math.max(0.001, before.seconds)).toFixed(0);
+  const notices = now.notices > 0 ? `, ${now.notices} ${now.notices === 1 ? 'notice' : 'notices'}` : '';
+  return `matching ${rate(({ events }) => events)} events/s  +${rate(({ blocksStored }) => blocksStored)} -${rate(({ blocksRemoved }) => blocksRemoved)} blocks/s (${now.events} events${notices} in all)`;
+}
+
+/** What the filter let through, of everything: a line of the summary. */
+export function formatMatches({ filter, events, eventsByKind, notices, blocksStored, blocksRemoved }: MatchStats, { events: all }: WatchStats): string {
+  const { stored, removed, cleared, unknown, bad } = eventsByKind;
+  const share = all === 0 ? '' : ` (${((100 * events) / all).toFixed(1)} %)`;
+  return `matching ${JSON.stringify(filter)}: ${events} of ${all} events${share}, ${stored} stored (${blocksStored} blocks), ${removed} removed (${blocksRemoved} blocks), ${cleared} cleared, ${unknown} of unknown kind, ${bad} not readable, `
+    + `and ${notices} ${notices === 1 ? 'notice' : 'notices'}; all other figures are of everything`;
+}
+
 /** Lines of the summary, the shortest account last. */
-export function formatSummary(stats: WatchStats): readonly string[] {
+export function formatSummary(stats: WatchStats, matching?: MatchStats): readonly string[] {
   const { stored, removed, cleared, unknown } = stats.eventsByKind;
   const rate = stats.seconds > 0 ? (stats.events / stats.seconds).toFixed(1) : '-';
   const batchRate = stats.seconds > 0 ? (stats.batches / stats.seconds).toFixed(1) : '-';
   return [
+    ...(matching === undefined ? [] : [formatMatches(matching, stats)]),
     `events: ${stored} stored (${stats.blocksStored} blocks), ${removed} removed (${stats.blocksRemoved} blocks), ${cleared} cleared, ${unknown} of unknown kind; ${batchRate} batches/s, ${stats.bytes} bytes`,
     `stream: events as ${stats.encoding ?? '-'}, hashes as ${stats.hashForm ?? '-'}, ${stats.replayedBatches} batches by replay, ${stats.duplicates} duplicates, `
       + `${Math.max(0, stats.epochs)} ${stats.epochs === 1 ? 'epoch' : 'epochs'}, lag ${stats.lagMs === undefined ? '-' : `${stats.lagMs.toFixed(0)} ms`}, ${stats.dropped} refused by the own queue`,
@@ -35,10 +52,10 @@ export function formatSummary(stats: WatchStats): readonly string[] {
   ];
 }
 
-/** All totals, with the hit estimate where there is one. */
-export function summaryJson(stats: WatchStats): Readonly<Record<string, unknown>> {
+/** All totals, with the hit estimate where there is one, and in `matching` what a filter let through of them. */
+export function summaryJson(stats: WatchStats, matching?: MatchStats): Readonly<Record<string, unknown>> {
   const hitShare = hitShareOf(stats);
-  return { kind: 'summary', ...stats, ...(hitShare !== undefined && { hitShareEstimate: hitShare }) };
+  return { kind: 'summary', ...stats, ...(hitShare !== undefined && { hitShareEstimate: hitShare }), ...(matching !== undefined && { matching }) };
 }
 
 /** Least share of the blocks that requests went through, as far as stores tell, that was in the cache. Undefined when nothing shows a hit. */

@@ -7,6 +7,11 @@ import type { Encoding, HashForm, KvEvent } from './kv-event.ts';
 import { ReuseEstimate } from './reuse-estimate.ts';
 
 const WATCHED_KINDS = ['stored', 'removed', 'cleared', 'unknown', 'bad'] as const;
+export type EventsByKind = Record<(typeof WATCHED_KINDS)[number], number>;
+
+export function noEventsByKind(): EventsByKind {
+  return { stored: 0, removed: 0, cleared: 0, unknown: 0, bad: 0 };
+}
 
 /** Totals over all ranks since the start of the watch. */
 export interface WatchStats {
@@ -15,7 +20,7 @@ export interface WatchStats {
   /** Of these, by replay. */
   readonly replayedBatches: number;
   readonly events: number;
-  readonly eventsByKind: Readonly<Record<(typeof WATCHED_KINDS)[number], number>>;
+  readonly eventsByKind: Readonly<EventsByKind>;
   readonly bytes: number;
   readonly blocksStored: number;
   readonly blocksRemoved: number;
@@ -68,7 +73,7 @@ const RESIDENT_CAPACITY = 1_000_000;
 
 export class RankStats {
   readonly resident: StreamBlocks;
-  readonly eventsByKind = { stored: 0, removed: 0, cleared: 0, unknown: 0, bad: 0 };
+  readonly eventsByKind = noEventsByKind();
   blocksStored = 0;
   blocksRemoved = 0;
   reusedBlocks = 0;

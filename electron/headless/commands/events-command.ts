@@ -13,7 +13,7 @@ has them in decimal as well.
 --filter takes what the KV events view takes, e.g. type:stored,removed medium:gpu blocks>8 token:1234
 hash:c910 -lora:*. There is one instance here, so instance:P0 finds nothing: ranks are told apart by
 rank:1. With --stats the lines are totals, one a second; with --json they are objects, the summary the
-last of them.
+last of them. With both, what matches is counted beside the totals, which stay those of everything.
 
 Examples:
   pdscope events tcp://10.0.0.1:5557
@@ -21,6 +21,7 @@ Examples:
   pdscope events tcp://10.0.0.1:5557 --ranks 4 --json | jq 'select(.kind == "stored")'
   pdscope events tcp://10.0.0.1:5557 --filter 'type:removed,gap,lost'
   pdscope events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558 --stats
+  pdscope events tcp://10.0.0.1:5557 --stats --filter 'medium:cpu type:stored'
   pdscope events 'tcp://*:5557' --bind
 
 ${EXIT_CODES_HELP}`;
@@ -49,7 +50,7 @@ export function addEventsCommand(program: Command, { output }: CommandContext): 
     .option('--ranks <number>', 'data-parallel ranks: port, port + 1, ...', wholeNumber(1, 1024), 1)
     .option('--count <number>', 'end after this many lines', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .option('--json', 'one JSON object per line, complete')
-    .option('--filter <text>', 'only lines that match')
+    .option('--filter <text>', 'only lines that match; with --stats, count what matches, too')
     .option('--stats', 'a line per second instead of a line per event')
     .addHelpText('after', HELP)
     .action(async (endpoint: string, flags: EventsFlags) => {

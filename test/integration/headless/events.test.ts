@@ -18,6 +18,11 @@ function run(endpoint: string, flags: Partial<EventsFlags>): Run {
   return { out, err, done };
 }
 
+/** Ends what prints, as `| head` does. */
+function closePipe(): void {
+  process.stdout.emit('error', Object.assign(new Error('closed'), { code: 'EPIPE' }));
+}
+
 describe('printEvents', () => {
   it('prints only what the filter wants, of replayed and live batches alike', async () => {
     const { endpoint, replayEndpoint, ...ports } = await enginePorts();
@@ -85,6 +90,25 @@ describe('printEvents', () => {
     expect(json.err.find((line) => line.includes('cache:'))).toBe('pdscope: cache: 2 blocks resident; hits at least 33.3 % of 3 blocks (1 announced again, 0 before branches of known prefixes)');
   });
 
+  it('counts what a filter lets through beside the totals, as text and as JSON', async () => {
+    const { endpoint, replayEndpoint, ...ports } = await enginePorts();
+    await using engine = await ScriptedEngine.started(ports);
+    for (const hash of [1, 2, 1, 3]) await engine.publish(hash);
+    const text = run(endpoint, { replay: replayEndpoint, stats: true, filter: 'type:stored,filled' });
+    const json = run(endpoint, { replay: replayEndpoint, stats: true, json: true, filter: 'hash:0000000000000001' });
+    await until(() => text.out.at(-1)?.endsWith('(4 events, 1 notice in all)') === true && json.out.at(-1)?.includes('"events":4,') === true, 'all that is kept');
+    closePipe();
+    await Promise.all([text.done, json.done]);
+    expect(text.out.at(-1)).toMatch(/ {2}lag - {2}resident 3 {2}matching \d+ events\/s {2}\+\d+ -0 blocks\/s \(4 events, 1 notice in all\)$/u);
+    expect(text.err.at(-7)).toBe('pdscope: matching "type:stored,filled": 4 of 4 events (100.0 %), 4 stored (4 blocks), 0 removed (0 blocks), 0 cleared, 0 of unknown kind, 0 not readable, and 1 notice; all other figures are of everything');
+    const matching = { filter: 'hash:0000000000000001', events: 2, eventsByKind: { stored: 2, removed: 0, cleared: 0, unknown: 0, bad: 0 }, notices: 0, blocksStored: 2, blocksRemoved: 0 };
+    expect(json.out.slice(-2).map((line) => JSON.parse(line) as unknown)).toEqual([
+      expect.objectContaining({ kind: 'stats', events: 4, matching }),
+      expect.objectContaining({ kind: 'summary', events: 4, blocksStored: 4, residentBlocks: 3, matching }),
+    ]);
+    expect(json.err.at(-7)).toContain('2 of 4 events (50.0 %), 2 stored (2 blocks)');
+  });
+
   it('sums up what came and was not as it should be, and estimates hits from branches', async () => {
     const endpoint = `tcp://127.0.0.1:${await freePort()}`;
     await using publisher = await TestPublisher.bound(endpoint);
@@ -94,11 +118,11 @@ describe('printEvents', () => {
     await publisher.batch(0, [stored(1), stored(2, 1), stored(3, 2), stored(3, 2), named]);
     await publisher.batch(1, [removed(77), stored(9, 88), ['BlockInactive', [1]], ['BlockStored', 'no hashes']]);
     await publisher.send([Buffer.alloc(0), Buffer.from([0, 0, 0, 0, 0, 0, 0, 2]), Buffer.from([0xc1])]);
-    await publisher.batch(3, [['BlockStored', [Buffer.alloc(32, 4)], null, [1, 2], 2, null, 'GPU']]);
+    await publisher.batch(3, [['BlockStored', [Buffer.alloc(32, 4)], null, [1, 2], 2, null, 'GPU']], { ts: 'soon' });
     await done;
-    expect(out.at(-1)).toMatch(/ {2}2 bad {2}5 odd$/u);
+    expect(out.at(-1)).toMatch(/ {2}lag - {2}resident .* {2}2 bad {2}6 odd$/u);
     expect(err.slice(-3, -1)).toEqual([
-      'pdscope: odd input: 1 message not readable, 1 event not readable, 1 event of unknown kind, 1 field unknown, 1 removal of blocks not held, '
+      'pdscope: odd input: 1 message not readable, 1 event not readable, 1 event of unknown kind, 1 field unknown, 1 timestamp not a time, 1 removal of blocks not held, '
         + '1 store after a block not held, 1 block stored while held already, 1 change of the form of hashes',
       'pdscope: cache: about 6 blocks resident; hits at least 22.2 % of 9 blocks (0 announced again, 2 before branches of known prefixes)',
     ]);
@@ -124,7 +148,7 @@ describe('printEvents', () => {
 
   it('refuses a filter that means nothing, and says where', async () => {
     await expect(run('tcp://127.0.0.1:1', { filter: 'type:stored mediun:gpu' }).done).rejects.toThrow('--filter, at character 13: There is no field "mediun". Did you mean medium?');
-    await expect(run('tcp://127.0.0.1:1', { filter: 'type:gap', stats: true }).done).rejects.toThrow('leave one of them out');
+    await expect(run('tcp://127.0.0.1:1', { filter: 'blocks>', stats: true }).done).rejects.toThrow('--filter, at character');
     await expect(run('tcp://127.0.0.1:1', { from: 3 }).done).rejects.toThrow('--from needs --replay');
   });
 
