@@ -56,6 +56,24 @@ describe('KvEventsView', () => {
     expect(stored?.textContent).toContain(`${hashOf(60).slice(0, 8)}… ← ${hashOf(59).slice(0, 8)}…`);
   });
 
+  it('draws the rates of streams that the engine kept, and none as 0 before it told them', async () => {
+    const state = sampleState();
+    const [known] = state.streams;
+    const { page, transport } = await show(events(1, 3), state);
+    await using _ = page;
+    const labels = (): readonly (string | null)[] => [...page.root.querySelectorAll('svg[aria-label*="events per second"]')].map((line) => line.getAttribute('aria-label'));
+    expect(labels()).toHaveLength(state.streams.length);
+    expect(labels().every((label) => label?.endsWith('events per second, not known yet'))).toBe(true);
+    transport.answer('kv.rates', () => ({ stepS: 2, streams: [{ stream: known?.id ?? ('' as StreamId), perSecond: [0, 12, 3] }] }));
+    await page.until(() => labels()[0]?.endsWith('up to 12') === true);
+    expect(labels().length).toBeGreaterThan(1);
+    expect(labels().slice(1).every((label) => label?.endsWith('not known yet'))).toBe(true);
+    // Three steps of two seconds at the right end of two minutes.
+    const path = page.root.querySelector('svg[aria-label*="up to"] path')?.getAttribute('d');
+    expect(path?.match(/[ML]/gu)).toEqual(['M', 'L', 'L']);
+    expect(path).toMatch(/^M73\.4 .*L76\.0 /u);
+  });
+
   it('marks what a former life of the engine stored as stale, in the list and in the detail', async () => {
     const state = sampleState();
     const { page } = await show([sampleEvent(4), sampleEvent(5), sampleEvent(6)], { ...state, streams: state.streams.map((stream) => ({ ...stream, epochs: 2 })) });

@@ -66,8 +66,6 @@ export function wholeOf(node: Pick<TreeNode, 'runBlocks' | 'blocksBelow'>): numb
   return node.runBlocks + node.blocksBelow;
 }
 
-export type TreeKey = 'ArrowDown' | 'ArrowUp' | 'ArrowRight' | 'ArrowLeft' | 'Home' | 'End' | 'Enter' | ' ';
-
 /** What a key does on the line at `index`: another line, a node to open or close, or the block to show. */
 export type TreeStep =
   | { readonly do: 'move'; readonly to: number }

@@ -16,8 +16,8 @@ import { StateMark } from '../../ui/state-mark.tsx';
 import { OddMark } from './odd-mark.tsx';
 import classes from './kv-events.module.css';
 
-/** Steps of a rate's line: two minutes. */
-const STEPS = 60;
+/** What a rate's line spans, s. */
+const RATES_S = 120;
 
 /** One line per KV-event stream: is it alive, what does it carry, and can it be believed. */
 export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => void }): ReactElement | undefined {
@@ -62,7 +62,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
           </thead>
           <tbody>
             {streams.map((stream) => (
-              <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={ratesOf.get(stream.id) ?? []} onPick={onPick} />
+              <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={ratesOf.get(stream.id) ?? []} steps={RATES_S / (rates?.stepS ?? RATES_S)} onPick={onPick} />
             ))}
           </tbody>
         </table>
@@ -77,18 +77,21 @@ interface StreamLineProps {
   readonly instance: InstanceView | undefined;
   /** The engine’s clock. */
   readonly nowUnixMs: number;
+  /** Oldest first; empty while none is known. */
   readonly rates: readonly number[];
+  /** As many as the line has room for. */
+  readonly steps: number;
   readonly onPick: (stream: string) => void;
 }
 
-function StreamLine({ stream, instance, nowUnixMs, rates, onPick }: StreamLineProps): ReactElement {
+function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: StreamLineProps): ReactElement {
   const role = instance?.role;
   const health = streamHealth(stream, streamContext(instance, nowUnixMs));
   const replay = replayHealth(stream.replay);
   const gap = gapWords(stream);
   const name = streamName(stream);
   // The newest sample is at the right end from the first one on: the line grows into the room, it is not stretched.
-  const padded = [...Array.from<undefined>({ length: Math.max(0, STEPS - rates.length) }), ...rates];
+  const padded = [...Array.from<undefined>({ length: Math.max(0, steps - rates.length) }), ...rates];
   return (
     <tr>
       <th scope="row">
@@ -99,7 +102,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, onPick }: StreamLinePr
       <td><StateMark tone={health.tone} title={health.title}>{health.words}</StateMark></td>
       <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
       <td data-align="end">{formatRate(stream.eventsPerSecond)}</td>
-      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, up to ${formatRate(Math.max(0, ...rates))}`} /></td>
+      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, ${rates.length === 0 ? 'not known yet' : `up to ${formatRate(Math.max(...rates))}`}`} /></td>
       <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{gap.words}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>

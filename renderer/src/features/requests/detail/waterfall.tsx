@@ -44,7 +44,7 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
 
   return (
     <div className={classes.waterfall}>
-      <div className={classes.laneNames} style={{ paddingTop: AXIS_PX }}>
+      <div style={{ paddingTop: AXIS_PX }}>
         {layout.lanes.map((lane) => (
           <LaneName key={lane.id} lane={lane} heightPx={laneHeight(lane)} />
         ))}
