@@ -1,7 +1,7 @@
 /**
  * What blocks cost from frames to the index, in a process of its own: decoded only, decoded and indexed, or through whole
- * streams as the engine runs them (queue, sequence, history of events, raw frames, observers, index). Then memory and queries
- * of the full index. Rates are of CPU time, all threads together, as the machine may be shared.
+ * streams as the engine runs them (queue, sequence, history of events, raw frames, observers, index): first into an empty index,
+ * then into the full one, where every store displaces a block. Memory of the full index, and queries of it. Rates are of CPU time, all threads together, as the machine may be shared.
  */
 import { InstanceIdSchema, streamId } from '#shared/ids.ts';
 import type { StreamIdentity } from '#engine/kv-events/kv-row.ts';
@@ -27,6 +27,9 @@ const MESSAGES_PER_ROUND = 256;
 const EVENTS_PER_BATCH = 8;
 /** The first run in the interpreter; what they cost is not what blocks cost. */
 const WARM_UP_BLOCKS = 100_000;
+/** Displaced first, until the history of blocks that went is full, too: then a store takes one of each out. */
+const HISTORY_BLOCKS = 300_000;
+const FULL_BLOCKS = 500_000;
 /** Numbers of blocks that each stream has for its own. */
 const BLOCKS_PER_STREAM = 2 ** 24;
 const TOPIC = new Uint8Array(0);
@@ -86,34 +89,49 @@ function wholeStream(identity: StreamIdentity): Taker {
   return (message) => socket?.onMessage(message);
 }
 
-let cpuMicros = 0;
-let wallMs = 0;
-let blocks = 0;
-let measured = 0;
-while (blocks < total) {
-  const round = Array.from({ length: MESSAGES_PER_ROUND }, (_, at) => {
-    const source = sources[at % sources.length];
-    if (source === undefined) throw new Error('no streams');
-    source.seq += 1;
-    return { source, message: [TOPIC, sequenceFrame(source.seq - 1), source.maker.next()] };
-  });
-  const startCpu = process.cpuUsage();
-  const startMs = performance.now();
-  for (const { source, message } of round) source.take(message);
-  while (pump.queuedMessages > 0) {
-    await new Promise((resolve) => {
-      setImmediate(resolve);
-    });
-  }
-  const { user, system } = process.cpuUsage(startCpu);
-  const stored = round.length * EVENTS_PER_BATCH * blocksPerEvent;
-  blocks += stored;
-  if (blocks <= WARM_UP_BLOCKS) continue;
-  cpuMicros += user + system;
-  wallMs += performance.now() - startMs;
-  measured += stored;
+interface Cost {
+  readonly perCpuSecond: number;
+  readonly perSecond: number;
 }
+
+/** Stores `count` blocks, and measures all but the first `unmeasured`. */
+async function store(count: number, unmeasured: number): Promise<Cost> {
+  let cpuMicros = 0;
+  let wallMs = 0;
+  let measured = 0;
+  for (let blocks = 0; blocks < count;) {
+    const round = Array.from({ length: MESSAGES_PER_ROUND }, (_, at) => {
+      const source = sources[at % sources.length];
+      if (source === undefined) throw new Error('no streams');
+      source.seq += 1;
+      return { source, message: [TOPIC, sequenceFrame(source.seq - 1), source.maker.next()] };
+    });
+    const startCpu = process.cpuUsage();
+    const startMs = performance.now();
+    for (const { source, message } of round) source.take(message);
+    while (pump.queuedMessages > 0) {
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    const { user, system } = process.cpuUsage(startCpu);
+    const stored = round.length * EVENTS_PER_BATCH * blocksPerEvent;
+    blocks += stored;
+    if (blocks <= unmeasured) continue;
+    cpuMicros += user + system;
+    wallMs += performance.now() - startMs;
+    measured += stored;
+  }
+  return { perCpuSecond: (measured / cpuMicros) * 1e6, perSecond: (measured / wallMs) * 1000 };
+}
+
+const filling = await store(total, WARM_UP_BLOCKS);
 const fullRss = process.memoryUsage().rss;
+// Without the garbage of decoding. Only under --expose-gc.
+globalThis.gc?.();
+const { heapUsed, arrayBuffers } = process.memoryUsage();
+const displacing = depth === 'decode' ? undefined : await store(HISTORY_BLOCKS + FULL_BLOCKS, HISTORY_BLOCKS);
+const laterRss = process.memoryUsage().rss;
 
 /** An 8k prompt that every stream holds, and one more token. */
 const PROMPT_BLOCKS = 512;
@@ -172,12 +190,13 @@ function queries(): Partial<IndexFigures> {
 }
 
 const figures: IndexFigures = {
-  perCpuSecond: (measured / cpuMicros) * 1e6,
-  perSecond: (measured / wallMs) * 1000,
+  ...filling,
   held: index.size,
   startRssBytes: startRss,
   rssBytes: fullRss,
   bytesPerBlock: depth === 'decode' ? undefined : (fullRss - startRss) / index.size,
+  ...(globalThis.gc !== undefined && { heapBytes: heapUsed, bufferBytes: arrayBuffers, keptPerBlock: depth === 'decode' ? undefined : (heapUsed + arrayBuffers) / index.size }),
+  ...(displacing !== undefined && { fullPerCpuSecond: displacing.perCpuSecond, fullPerSecond: displacing.perSecond, laterRssBytes: laterRss }),
   ...(depth === 'index' && queries()),
 };
 process.send?.(figures, () => process.exit(0));
