@@ -35,7 +35,7 @@ export interface DemoInput {
 
 /** Nobody inspects what the demo's instances received, and a replay of the last thousand batches is plenty. */
 const SMALL = { keepReceived: 0, kvEvents: { bufferSteps: 1000 } } as const;
-/** Clients under way may end before a switch cuts them. */
+/** Clients under way may end before a switch; then they leave. */
 const SWITCH_GRACE_MS = 1500;
 /** A protocol may have to learn from its engines first (bootstrap tables, registrations); then clients begin anyway. */
 const SERVING_DEADLINE_MS = 15_000;
@@ -203,6 +203,10 @@ export class Demo {
     try {
       await setConnector();
       this.#connector = connector;
+      // Cut, they would count against instances; and one that is slow to connect would come when there is nobody to serve it.
+      await this.#traffic?.leave();
+      // The proxy has read whatever came before this question.
+      await this.#isServing();
       const flags = demoFlags(connector, this.#input.protocol, this.#registration());
       if (connector !== 'aggregated') await this.#pairs?.restart(flags);
       await this.#startMissing();
@@ -219,10 +223,10 @@ export class Demo {
     if (this.#holds === 0) this.#traffic?.setRate(this.#rate);
   }
 
-  /** What a client can know: the proxy's own word. */
+  /** What a client can know: the proxy's own word. Asked on a connection of its own. */
   async #isServing(): Promise<boolean> {
     try {
-      const { statusCode, body } = await request(`${this.#proxyOrigin ?? ''}/health`);
+      const { statusCode, body } = await request(`${this.#proxyOrigin ?? ''}/health`, { reset: true });
       await body.dump();
       return statusCode === 200;
     } catch {
@@ -239,7 +243,8 @@ export class Demo {
         if (!isSelfRegistering(this.#connector, sim)) this.#tryJoin(fleet, this.#specOf(sim));
         continue;
       }
-      fleet.recheck(known.id);
+      // Clients are let in when it can serve: what a check found that met the port closed is not it.
+      fleet.renew(known.id);
       if (known.registeredBy !== undefined && this.#connector !== 'moriio') {
         await fleet.remove(known.id, { force: true });
         this.#tryJoin(fleet, { ...this.#specOf(sim), name: known.name });

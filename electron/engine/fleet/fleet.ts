@@ -13,6 +13,7 @@ import { ROLE_PREFIX } from '#shared/state.ts';
 import type { LegKind, Role } from '#shared/vocabulary.ts';
 import type { Logger } from '../log.ts';
 import type { BreakerOptions } from './breaker.ts';
+import { candidatesOf } from './candidates.ts';
 import type { FleetOptions } from './fleet-options.ts';
 import type { Instance } from './instance.ts';
 import { InstanceMonitor, type MonitorSettings } from './instance-monitor.ts';
@@ -90,7 +91,7 @@ export class Fleet implements LegScheduler, FleetRoster {
   candidates(kind: LegKind): Candidates {
     let cached = this.#candidates.get(kind);
     if (cached === undefined) {
-      cached = this.#buildCandidates(kind);
+      cached = candidatesOf(this.#instances.values(), kind);
       this.#candidates.set(kind, cached);
     }
     return cached;
@@ -176,6 +177,22 @@ export class Fleet implements LegScheduler, FleetRoster {
   recheck(id: InstanceId): void {
     const instance = this.#instances.get(id);
     if (instance !== undefined) this.#checkNow(instance);
+  }
+
+  /**
+   * Its process was started anew: what checks and legs told of the one before counts no more, nor does a check that is under
+   * way. It is `starting` until one that begins now has succeeded.
+   */
+  renew(id: InstanceId): void {
+    const instance = this.#instances.get(id);
+    if (instance === undefined) return;
+    this.#monitors.get(id)?.stop();
+    instance.health = { kind: 'unknown' };
+    if (instance.circuit.reset()) this.#notify(instance);
+    this.#refresh(instance);
+    const monitor = this.#monitor(instance);
+    this.#monitors.set(id, monitor);
+    monitor.start();
   }
 
   // Changing
@@ -369,24 +386,6 @@ export class Fleet implements LegScheduler, FleetRoster {
     this.#candidates.clear();
     this.#list = undefined;
   }
-
-  #buildCandidates(kind: LegKind): Candidates {
-    const routable: Instance[] = [];
-    const excluded: { instance: Instance; reason: string }[] = [];
-    for (const instance of this.#instances.values()) {
-      if (!fits(instance.role, kind)) continue;
-      const reason = instance.exclusion();
-      if (reason === undefined) routable.push(instance);
-      else excluded.push({ instance, reason });
-    }
-    return { routable, excluded };
-  }
-}
-
-/** Text to tokens and whole requests go to whatever instance generates. */
-function fits(role: Role, kind: LegKind): boolean {
-  if (kind === 'render' || kind === 'forward') return role !== 'encode';
-  return role === kind || (role === 'both' && kind !== 'encode');
 }
 
 function listen(listeners: Set<Listener>, listener: Listener): () => void {

@@ -42,6 +42,8 @@ export interface Traffic {
   /** What clients ask from now on. */
   setFlavour(flavour: TrafficFlavour): void;
   stats(): TrafficStats;
+  /** Clients under way leave. Resolves when they are gone; others come as before. */
+  leave(): Promise<void>;
   /** Ends everything under way. */
   close(): Promise<void>;
 }
@@ -103,12 +105,16 @@ class RunningTraffic implements Traffic {
     };
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
+  async leave(): Promise<void> {
     const open = [...this.#open];
     for (const [controller] of open) controller.abort();
     await Promise.allSettled(open.map(([, done]) => done));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.leave();
     await this.#pool.destroy();
   }
 

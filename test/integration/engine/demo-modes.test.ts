@@ -69,7 +69,7 @@ describe('the demo, told to use another protocol', () => {
       await engine.call('connector.set', { connector });
       const from = engine.state().totals.received;
       await waitFor(`requests with ${connector}`, () => okOf(engine, connector, from).length >= 8);
-      // What was under way at the switch may be cut: clients are held back, but not waited for without end.
+      // What was under way at the switch may have left: clients are held back, but not waited for without end.
       expect({ connector, failed: failures(engine, from) }).toEqual({ connector, failed: [] });
     }
     expect(engine.state().instances.filter(({ role, state }) => role === 'both' && state !== 'disabled')).toEqual([]);

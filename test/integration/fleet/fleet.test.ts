@@ -249,6 +249,29 @@ describe('breaker', () => {
     expect(fleet.enable(instance.id).breaker).toBe('closed');
   });
 
+  it('and health are void when the instance was started anew, also what a check under way tells of the process before', async () => {
+    await using engine = await startFakeEngine();
+    const fleet = newFleet({ breakerThreshold: 1, healthIntervalMs: 10_000 });
+    const instance = await fleet.add({ role: 'decode', url: engine.address });
+    let refuse = (): void => undefined;
+    engine.on('/health', (response) => {
+      refuse = () => void response.writeHead(503).end();
+    });
+    const checks = (): number => engine.seen.filter((request) => request === 'GET /health').length;
+    const before = checks();
+    fleet.legStarted(instance);
+    fleet.legEnded(instance, 'failed', 'cut');
+    await until(checks, (count) => count > before);
+    engine.on('/health', undefined);
+    fleet.renew(instance.id);
+    expect(instance).toMatchObject({ state: 'starting', breaker: 'closed', consecutiveFailures: 0 });
+    expect(fleet.candidates('decode').routable).toEqual([]);
+    refuse();
+    await until(() => instance.state, (state) => state !== 'starting');
+    expect(instance.state).toBe('up');
+    expect(fleet.candidates('decode').routable).toEqual([instance]);
+  });
+
   it('is not moved by aborted legs', async () => {
     await using engine = await startFakeEngine();
     const fleet = newFleet();

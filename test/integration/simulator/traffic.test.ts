@@ -56,6 +56,20 @@ describe('demo traffic', () => {
     expect(traffic.stats().isBackingOff).toBe(false);
   });
 
+  it('lets clients leave that wait in vain, and none of them counts as failed', async () => {
+    const { instance, traffic } = await start(200);
+    await instance.setFault('hang');
+    await waitFor('clients that wait', () => traffic.stats().inFlight > 5);
+    traffic.setRate(0);
+    const { sent } = traffic.stats();
+    await traffic.leave();
+    const { inFlight, failed, completed, aborted } = traffic.stats();
+    expect({ inFlight, failed, left: completed + aborted }).toEqual({ inFlight: 0, failed: 0, left: sent });
+    await instance.setFault('none');
+    traffic.setRate(200);
+    await waitFor('answers again', () => traffic.stats().completed > completed + 5);
+  });
+
   it('skips arrivals beyond its bound', async () => {
     const instance = await startSimInstance({ role: 'both' });
     open.push(instance);
