@@ -150,7 +150,11 @@ describe('command line', () => {
     const piped = cli.run(['events', endpoint, '--replay', replay]);
     await piped.sees(/ stored /u);
     piped.child.stdout?.destroy();
-    await prompt(Math.random());
+    // What is replayed may come before the subscription has reached the publisher: the next event is then not seen yet.
+    await waitFor('it writes once more, and ends', async () => {
+      await prompt(Math.random());
+      return piped.child.exitCode !== null;
+    });
     expect(await piped.ended).toBe(0);
     expect(piped.err()).toMatch(/\d+ batches, \d+ events in .*, 0 bad\n$/u);
 
@@ -166,25 +170,33 @@ describe('command line', () => {
     // So slow that its prefill never ends within this test.
     const sim = cli.run(['sim', '--role', 'both', '--speed', '0.001']);
     const [, url = ''] = await sim.sees(/ at (http:\/\/\S+)\n/u);
-    const serve = cli.run(['serve', '--both', url, ...ANY_PORTS, '--connector', 'plain']);
-    const [, proxy = ''] = await serve.sees(/proxy {6}(\S+)\/v1/u);
-    await waitFor('the instance is up', async () => (await fetch(`${proxy}/health`)).ok);
-    const cut = fetch(`${proxy}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: '{"model":"sim/Qwen3-8B","prompt":"x"}',
-    }).then(({ status }) => status, () => 'cut');
-    await waitFor('the request is under way', async () => /^pdscope_requests_in_flight 1$/mu.test(await (await fetch(`${proxy}/metrics`)).text()));
-    serve.child.kill('SIGINT');
-    await serve.sees(/stopping, 1 request in flight is cut/u);
-    const repeat = setInterval(() => serve.child.kill('SIGINT'), 50);
-    try {
-      expect(await serve.ended).toBe(130);
-    } finally {
-      clearInterval(repeat);
-    }
-    expect(await cut).toBe('cut');
+    // A machine that stalls for half a second in between may let it close before the second signal: no word against it.
+    let attempt = await signalledTwice(cli, url);
+    for (let tries = 1; attempt.code === 0 && tries < 5; tries += 1) attempt = await signalledTwice(cli, url);
+    expect(attempt).toEqual({ code: 130, answer: 'cut' });
     sim.child.kill('SIGTERM');
     expect(await sim.ended).toBe(0);
   });
 });
+
+/** Sends signals while a request runs over the instance: how the host ended, and what became of the request. */
+async function signalledTwice(cli: Cli, instanceUrl: string): Promise<{ readonly code: unknown; readonly answer: unknown }> {
+  const serve = cli.run(['serve', '--both', instanceUrl, ...ANY_PORTS, '--connector', 'plain']);
+  const [, proxy = ''] = await serve.sees(/proxy {6}(\S+)\/v1/u);
+  await waitFor('the instance is up', async () => (await fetch(`${proxy}/health`)).ok);
+  const answer = fetch(`${proxy}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"model":"sim/Qwen3-8B","prompt":"x"}',
+  }).then(({ status }) => status, () => 'cut');
+  await waitFor('the request is under way', async () => /^pdscope_requests_in_flight 1$/mu.test(await (await fetch(`${proxy}/metrics`)).text()));
+  serve.child.kill('SIGINT');
+  const repeat = setInterval(() => serve.child.kill('SIGINT'), 50);
+  try {
+    const code = await serve.ended;
+    expect(serve.err()).toMatch(/stopping, 1 request in flight is cut/u);
+    return { code, answer: await answer };
+  } finally {
+    clearInterval(repeat);
+  }
+}

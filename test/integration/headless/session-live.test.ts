@@ -79,6 +79,7 @@ describe('a session over a running engine', () => {
     await waitFor('a snapshot', () => first.frames(1).length > 0);
     first.close();
     await waitFor('the session is gone', () => control.sessions() === 0);
+    await waitFor('more requests than the page asks for', () => engine.state().totals.received > 3);
     const second = await openPage(control);
     second.send({ t: 'subscribe', sub: 1, channel: 'requests', limit: 3 });
     const snapshot = await waitFor('a new snapshot', () => second.frames(1)[0]);

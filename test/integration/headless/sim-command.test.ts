@@ -1,6 +1,7 @@
 /** `pdscope sim` as a process: what each protocol prints, and flags that do not go together. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { requestReplay } from '#engine/kv-events/replay-client.ts';
+import { waitFor } from '../engine/wait-for.ts';
 import { freePorts } from '../kv-events/publisher.ts';
 import { buildCli, type Cli } from './cli-process.ts';
 
@@ -14,7 +15,11 @@ describe('pdscope sim', () => {
   it('runs a Mooncake producer and prints its bootstrap server, which knows its workers', async () => {
     const sim = cli.run(['sim', '--role', 'prefill', '--transfer', 'mooncake', '--dp-size', '2', '--bootstrap-port', '0']);
     const [, bootstrap = ''] = await sim.sees(/bootstrap {2}(http:\/\/127\.0\.0\.1:\d+)\n/u);
-    const table = (await (await fetch(`${bootstrap}/query`)).json()) as Record<string, { engine_id: string }>;
+    // Workers register one after the other, in the background.
+    const table = await waitFor('both workers are registered', async () => {
+      const answer = (await (await fetch(`${bootstrap}/query`)).json()) as Record<string, { engine_id: string }>;
+      return Object.keys(answer).length >= 2 && answer;
+    });
     expect(Object.keys(table)).toEqual(['0', '1']);
     sim.child.kill('SIGTERM');
     expect(await sim.ended).toBe(0);

@@ -41,14 +41,14 @@ function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
       throw new Error(`${pattern.source} was not printed:\n${printed}`);
     },
     stop: async (signal) => {
-      const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+      const gone = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
       child.kill(signal);
       const [code, endSignal] = await gone;
       return { code, signal: endSignal };
     },
     [Symbol.asyncDispose]: async () => {
       if (isOver()) return;
-      const gone = once(child, 'exit');
+      const gone = once(child, 'close');
       child.kill('SIGKILL');
       await gone;
     },
@@ -108,13 +108,13 @@ describe('npm start', () => {
 
   it('sends help and wrong usage to the terminal, with their exit codes', async () => {
     await using help = start(['--help']);
-    const [helpCode] = (await once(help.child, 'exit')) as [number];
+    const [helpCode] = (await once(help.child, 'close')) as [number];
     expect(helpCode).toBe(0);
     expect(help.output()).toContain('pdscope serve --demo');
     expect(help.output()).not.toContain('headless, because');
 
     await using wrong = start(['serve', '--port', '70000']);
-    const [wrongCode] = (await once(wrong.child, 'exit')) as [number];
+    const [wrongCode] = (await once(wrong.child, 'close')) as [number];
     expect(wrongCode).toBe(2);
   });
 
@@ -122,7 +122,7 @@ describe('npm start', () => {
     await using first = start(['--demo', ...FREE_PORTS]);
     const port = new URL(await first.waitFor(/(http:\S+\/login\?\S+)/)).port;
     await using second = start(['--demo', '--port', '0', '--control-port', port]);
-    const [code] = (await once(second.child, 'exit')) as [number];
+    const [code] = (await once(second.child, 'close')) as [number];
     expect(code).toBe(3);
     expect(second.output()).toContain(port);
   });
