@@ -2,9 +2,20 @@
  * axe over everything that a person can open, in both themes: each view, each tab of a detail, each section of the
  * cache, and what lies over the page. With data, not the first empty moment: most of what is read is in rows and figures.
  */
-import type { Page } from '@playwright/test';
-import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme, VIEWS, type Theme } from './support/fixtures.ts';
+import type { Locator, Page } from '@playwright/test';
+import { VIEWS, type ViewId } from '#shared/views.ts';
+import { expect, expectAccessible, openView, takePicture, test, THEMES, useTheme, type Theme } from './support/fixtures.ts';
 import { LiveList, WHOLE_REQUEST } from './support/live-list.ts';
+
+/** What a view shows once it has data. */
+const WITH_DATA: Readonly<Record<ViewId, (page: Page) => Locator>> = {
+  overview: (page) => page.getByRole('region', { name: 'Instances' }).getByRole('row').nth(1),
+  requests: (page) => new LiveList(page, 'requests').rows.nth(5),
+  'kv-events': (page) => new LiveList(page, 'kv-events').rows.nth(5),
+  cache: (page) => page.getByRole('list', { name: 'Lines' }),
+  instances: (page) => page.getByRole('table', { name: 'Instances' }).getByRole('row').nth(1),
+  findings: (page) => page.getByTestId('finding-counters'),
+};
 
 async function look(page: Page, name: string, theme: Theme, within?: string): Promise<void> {
   await takePicture(page, `${name}-${theme}`);
@@ -18,7 +29,7 @@ async function lookAtTabs(page: Page, name: string, theme: Theme, within: string
   expect(count).toBeGreaterThan(1);
   for (let index = 0; index < count; index += 1) {
     await tabs.nth(index).click();
-    await expect(page.getByText(/^Asking the engine/)).toHaveCount(0);
+    await expect(page.getByText(/^(Asking|Comparing)/)).toHaveCount(0);
     await look(page, `${name}-${await tabs.nth(index).innerText()}`.toLowerCase().replaceAll(/\W+/g, '-'), theme, within);
   }
 }
@@ -33,6 +44,7 @@ for (const theme of THEMES) {
       test(`in ${view}`, async ({ app }) => {
         await openView(app, view);
         await expect(app.getByRole('contentinfo', { name: 'Status' })).toContainText('req/s');
+        await expect(WITH_DATA[view](app)).toBeVisible();
         await look(app, view, theme);
       });
     }

@@ -1,4 +1,4 @@
-import { expect, expectConnected, test } from './support/fixtures.ts';
+import { expect, expectConnected, openView, test } from './support/fixtures.ts';
 
 test('the link signs in, leaves no token in the address, and connects', async ({ app }) => {
   expect(new URL(app.url()).search).toBe('');
@@ -14,10 +14,7 @@ test('the page lives under a strict policy and breaks none of it', async ({ page
   });
   await page.goto(host.loginUrl);
   await expectConnected(page);
-  for (const view of ['requests', 'kv-events', 'instances', 'overview']) {
-    await page.goto(`/#/${view}`);
-    await expect(page.locator('main h1')).toBeVisible();
-  }
+  for (const view of ['requests', 'kv-events', 'instances', 'overview'] as const) await openView(page, view);
   const response = await page.request.get('/');
   const policy = response.headers()['content-security-policy'] ?? '';
   expect(policy).toContain("default-src 'none'");

@@ -1,12 +1,11 @@
-import { expect, expectConnected, openView, test, VIEWS } from './support/fixtures.ts';
+import { VIEWS } from '#shared/views.ts';
+import { expect, expectConnected, expectView, openView, test } from './support/fixtures.ts';
 import { startHeadlessHost } from './support/headless-host.ts';
-
-const TITLES = { overview: 'Overview', requests: 'Requests', 'kv-events': 'KV events', cache: 'Cache', instances: 'Instances', findings: 'Findings' } as const;
 
 test('number keys switch views, and not while typing', async ({ app }) => {
   for (const [index, view] of VIEWS.entries()) {
     await app.keyboard.press(String(index + 1));
-    await expect(app.getByRole('heading', { name: TITLES[view], level: 1 })).toBeVisible();
+    await expectView(app, view);
   }
   await app.keyboard.press('5');
   await app.getByRole('button', { name: 'Add instance' }).click();

@@ -4,10 +4,9 @@
  */
 import { AxeBuilder } from '@axe-core/playwright';
 import { expect, test as base, type Page } from '@playwright/test';
+import { VIEW_TITLES, type ViewId } from '#shared/views.ts';
 import { startHeadlessHost, type HeadlessHost } from './headless-host.ts';
 
-export const VIEWS = ['overview', 'requests', 'kv-events', 'cache', 'instances', 'findings'] as const;
-export type View = (typeof VIEWS)[number];
 export const THEMES = ['dark', 'light'] as const;
 export type Theme = (typeof THEMES)[number];
 
@@ -51,10 +50,14 @@ export async function expectConnected(page: Page): Promise<void> {
   await expect(page.getByText('engine connected')).toBeVisible();
 }
 
-/** Goes to a view by its place in the rail, as a person does. */
-export async function openView(page: Page, view: View): Promise<void> {
+/** Goes to a view by its address. Resolves when it stands there itself, not the view before it. */
+export async function openView(page: Page, view: ViewId): Promise<void> {
   await page.goto(`/#/${view}`);
-  await expect(page.locator('main h1')).toBeVisible();
+  await expectView(page, view);
+}
+
+export async function expectView(page: Page, view: ViewId): Promise<void> {
+  await expect(page.locator('main h1')).toHaveText(VIEW_TITLES[view]);
 }
 
 export async function useTheme(page: Page, theme: Theme): Promise<void> {
