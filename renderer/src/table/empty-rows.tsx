@@ -3,7 +3,7 @@ import type { ReactElement, ReactNode } from 'react';
 import type { RowsView } from '../stores/row-store.ts';
 import { useIsCutOff } from '../transport/transport-context.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
-import { formatCount } from '../ui/format.ts';
+import { formatCount, formatInteger } from '../ui/format.ts';
 import { emptyKind } from './empty-kind.ts';
 
 export interface EmptyRowsProps {
@@ -41,13 +41,18 @@ export function EmptyRows({ view, filter, noun, nothing, onClearFilter, onResume
       );
     case 'filtered':
       return (
-        <EmptyState title="The filter hides everything" text={`${formatCount(view.counters?.kept ?? 0, noun)} kept by the engine, none matches: ${filter}`}>
+        <EmptyState title="The filter hides everything" text={`${formatCount(view.counters?.kept ?? 0, noun)} kept by the engine, none matches: ${filter}${evictedWords(view.counters?.evicted ?? 0)}`}>
           <WayOut label="Clear the filter" onClick={onClearFilter} />
         </EmptyState>
       );
     default:
       return nothing;
   }
+}
+
+/** What is looked for may have been there. */
+function evictedWords(evicted: number): string {
+  return evicted === 0 ? '' : `. ${formatInteger(evicted)} older ${evicted === 1 ? 'one is' : 'ones are'} no longer kept.`;
 }
 
 /** The one thing to do about it. */

@@ -72,8 +72,8 @@ describe('CacheView', () => {
     expect(tiles).toEqual(['engine, local', 'engine, external', 'prompt by source', 'cached_tokens, P', 'cached_tokens, D', 'pdscope’s index']);
     const trust = page.root.querySelector('button[aria-label^="confidence 86 %"]');
     expect(trust?.getAttribute('aria-label')).toContain('D2/0: 23 batches were lost in a gap');
-    // The index is a sample, and says of what.
-    expect(page.text()).toContain('212 of 3,140 requests');
+    // The index is a sample, and says of what. A bare 86 % before that would read as a share of these requests.
+    expect(page.text()).toContain('▲ confidence 86 % · 212 of 3,140 requests');
     expect(page.text()).toContain('▲ 85.0 pt');
     expect(page.text()).toContain('The index believes in blocks that the engine no longer has');
     await page.click('button', 'table');

@@ -57,7 +57,7 @@ describe('FindingsView', () => {
     const cells = [...page.root.querySelectorAll('table[aria-label="Findings"] tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => (cell.textContent ?? '').trim().replaceAll('\u2009', ' ')));
     expect(cells[0]).toEqual(['✕ error', 'D1', 'nixl', '3', '3', '20 s ago']);
     expect(cells[2]?.[0]).toBe('● info');
-    expect(page.find('[data-testid="finding-counters"]', 'shown 3 · open 3 (2 error, 0 warning, 1 info) · dismissed 0 · evicted 0')).toBeTruthy();
+    expect(page.find('[data-testid="finding-counters"]', 'shown 3 · open 3 (2 error, 0 warning, 1 info) · dismissed or over 0 · evicted 0')).toBeTruthy();
   });
 
   it('puts the next step first, then effect and evidence with a link to the request', async () => {
@@ -172,7 +172,7 @@ describe('FindingsView', () => {
     await using _ = page;
     expect(page.text()).toContain('12,431 requests came since pdscope started, and each was checked as it passed; now against the contract of nixl');
     expect(page.text()).toContain('held back with 502');
-    await page.click('button', 'Show 2 dismissed findings');
+    await page.click('button', 'Show 2 findings dismissed or over');
     expect(globalThis.location.hash).toBe('#/findings?tab=dismissed');
   });
 

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { InstanceId } from '#shared/ids.ts';
+import type { RequestRow } from '#shared/request.ts';
 import { breakdownParts, cachedSentence, gaugeSentences, slowestPhase } from '../../../renderer/src/features/requests/detail/breakdown.ts';
 import { compareDetails } from '../../../renderer/src/features/requests/detail/compare.ts';
 import { gapStats } from '../../../renderer/src/features/requests/detail/token-gaps.ts';
@@ -90,6 +92,16 @@ describe('summarize', () => {
     expect(summary.phases.find(({ phase }) => phase === 'handoff')).toMatchObject({ isExact: true, ms: { n: 3, p50: 7 } });
     expect(summary.phases.find(({ phase }) => phase === 'kv-wait')).toMatchObject({ isExact: false, ms: { n: 2, p95: 718 } });
     expect(summary.pairs).toMatchObject([{ route: 'P0 → D1', requests: 3, errors: 1, ttft: { n: 2 } }]);
+  });
+
+  it('lists routes with errors before slow ones, and counts those that it leaves out', () => {
+    const route = (index: number): Partial<RequestRow> => ({ route: [{ kind: 'prefill', instance: `p${index}` as InstanceId, name: `P${index}` }] });
+    // The failing ones answered soonest, or not at all.
+    const rows = [...Array.from({ length: 9 }, (_, index) => sampleRow(index, { ...route(index), ttftMs: 500 + index })), sampleRow(20, { ...route(20), state: 'error', ttftMs: 3 }), { ...failedRow(21), ...route(21) }, { ...failedRow(22), ...route(21) }];
+    const summary = summarize(rows);
+    expect(summary.pairs.map((pair) => [pair.route, pair.errors])).toEqual([['P21', 2], ['P20', 1], ['P8', 0], ['P7', 0], ['P6', 0], ['P5', 0], ['P4', 0], ['P3', 0]]);
+    expect(summary.pairsOmitted).toBe(3);
+    expect(summarize(rows.slice(0, 8)).pairsOmitted).toBe(0);
   });
 
   it('takes a phase in pieces as one sample per request', () => {

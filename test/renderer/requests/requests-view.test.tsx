@@ -157,7 +157,9 @@ describe('RequestsView', () => {
     await page.until(() => transport.subscription('requests').options.filter === 'status:5xx');
     await act(async () => transport.snapshot('requests', { rows: [], counters: counters(9, 0), omitted: 0 }));
     await page.until(() => page.text().includes('The filter hides everything'));
-    expect(page.text()).toContain('9 requests kept by the engine, none matches: status:5xx');
+    expect(page.text()).toContain('9 requests kept by the engine, none matches: status:5xx. 7 older ones are no longer kept.');
+    await act(async () => transport.snapshot('requests', { rows: [], counters: { ...counters(9, 0), total: 9, evicted: 0 }, omitted: 0 }));
+    await page.until(() => page.text().includes('none matches: status:5xxClear the filter'));
     await page.click('button', 'Clear the filter');
     expect(globalThis.location.hash).not.toContain('q=');
   });

@@ -98,8 +98,9 @@ function SourceTile({ series }: { readonly series: HitSeries }): ReactElement {
       isWide={sample !== undefined}
       rest={confidence === undefined && sample === undefined ? undefined : (
         <>
-          {confidence !== undefined && <TrustMark trust={toTrust(confidence)} />}
-          {sample !== undefined && <span> {sampleWords(sample)}</span>}
+          {confidence !== undefined && <TrustMark trust={toTrust(confidence)} isLong />}
+          {confidence !== undefined && sample !== undefined && ' · '}
+          {sample !== undefined && sampleWords(sample)}
         </>
       )}
     />

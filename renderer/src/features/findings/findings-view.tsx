@@ -156,7 +156,7 @@ function Counters({ state, groups }: { readonly state: FindingsState; readonly g
   const shown = groups.reduce((sum, { places }) => sum + places.length, 0);
   return (
     <span className={classes.counters} data-testid="finding-counters">
-      shown {formatInteger(shown)}{shown > groups.length && ` in ${formatCount(groups.length, 'line')}`} · open {error + warning + info} ({error} error, {warning} warning, {info} info) · dismissed {summary.dismissed} ·{' '}
+      shown {formatInteger(shown)}{shown > groups.length && ` in ${formatCount(groups.length, 'line')}`} · open {error + warning + info} ({error} error, {warning} warning, {info} info) · dismissed or over {summary.dismissed} ·{' '}
       <span title="Findings forgotten because there were too many">evicted {summary.evicted}</span>
     </span>
   );

@@ -33,7 +33,7 @@ export function NoFindings({ state, which, filter, hidden, onClearFilter, onShow
       </EmptyState>
     );
   }
-  if (which === 'dismissed') return <EmptyState title="Nothing is dismissed" text="A finding that you dismiss waits here until it is seen again, or until you bring it back." />;
+  if (which === 'dismissed') return <EmptyState title="Nothing is dismissed or over" text="A finding that you dismiss waits here until it is seen again, or until you bring it back. One whose cause is gone waits here until it is seen again." />;
   return <Watched dismissed={state.page.summary.dismissed} onShowDismissed={onShowDismissed} />;
 }
 
@@ -65,7 +65,7 @@ function Watched({ dismissed, onShowDismissed }: { readonly dismissed: number; r
       </ul>
       {dismissed > 0 && (
         <div>
-          <Button onClick={onShowDismissed}>{`Show ${formatCount(dismissed, 'dismissed finding')}`}</Button>
+          <Button onClick={onShowDismissed}>{`Show ${formatCount(dismissed, 'finding')} dismissed or over`}</Button>
         </div>
       )}
     </EmptyState>

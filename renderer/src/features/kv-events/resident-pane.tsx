@@ -37,6 +37,7 @@ export function ResidentPane({ query, onQuery }: ResidentPaneProps): ReactElemen
           data={[{ value: '', label: 'all media' }, ...new Set([...media, ...(query.medium === '' ? [] : [query.medium])])]}
         />
         <TextInput
+          className={classes.hashField ?? ''}
           aria-label="Beginning of the block hash, hex"
           placeholder="hash, from its beginning"
           value={query.hash}

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState, type ReactElement } from 'react';
 import type { RequestRow } from '#shared/request.ts';
 import { PHASE_COLOR, PHASE_LABEL } from '../../theme/palette.ts';
-import { formatInteger, formatMs } from '../../ui/format.ts';
+import { formatCount, formatInteger, formatMs } from '../../ui/format.ts';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { summarize, type Percentiles, type RowsSummary } from './summary.ts';
 import classes from './detail/detail.module.css';
@@ -94,7 +94,7 @@ function Line({ label, values, color, isHatched = false }: LineProps): ReactElem
 function PairTable({ summary }: { readonly summary: RowsSummary }): ReactElement {
   return (
     <table className={classes.smallTable}>
-      <caption>Routes, slowest first token first</caption>
+      <caption>Routes, most errors first, then the slowest first token</caption>
       <thead>
         <tr><th scope="col">route</th><th scope="col">requests</th><th scope="col">errors</th><th scope="col">TTFT p50</th><th scope="col">p95 ms</th></tr>
       </thead>
@@ -103,12 +103,17 @@ function PairTable({ summary }: { readonly summary: RowsSummary }): ReactElement
           <tr key={pair.route}>
             <th scope="row">{pair.route}</th>
             <td className={classes.numeric}>{formatInteger(pair.requests)}</td>
-            <td className={classes.numeric}>{formatInteger(pair.errors)}</td>
+            <td className={pair.errors === 0 ? classes.numeric : `${classes.numeric} ${classes.failed}`}>{pair.errors === 0 ? '0' : `✕ ${formatInteger(pair.errors)}`}</td>
             <td className={classes.numeric}>{pair.ttft === undefined ? '—' : formatMs(pair.ttft.p50)}</td>
             <td className={classes.numeric}>{pair.ttft === undefined ? '—' : formatMs(pair.ttft.p95)}</td>
           </tr>
         ))}
       </tbody>
+      {summary.pairsOmitted > 0 && (
+        <tfoot>
+          <tr><td colSpan={5} className={classes.dim}>{formatCount(summary.pairsOmitted, 'more route')}, with fewer errors or faster</td></tr>
+        </tfoot>
+      )}
     </table>
   );
 }

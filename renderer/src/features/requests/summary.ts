@@ -26,8 +26,10 @@ export interface RowsSummary {
   readonly itl: Percentiles | undefined;
   readonly e2el: Percentiles | undefined;
   readonly phases: readonly { readonly phase: Phase; readonly ms: Percentiles; readonly isExact: boolean }[];
-  /** Slowest first token first; at most 8. */
+  /** Most errors first, then the slowest first token; at most 8. */
   readonly pairs: readonly PairSummary[];
+  /** Routes beyond these. */
+  readonly pairsOmitted: number;
 }
 
 const MOST_PAIRS = 8;
@@ -81,7 +83,8 @@ export function summarize(rows: readonly RequestRow[]): RowsSummary {
     }),
     pairs: [...pairs]
       .map(([route, pair]) => ({ route, requests: pair.requests, errors: pair.errors, ttft: percentiles(pair.ttft) }))
-      .sort((a, b) => (b.ttft?.p95 ?? -1) - (a.ttft?.p95 ?? -1))
+      .sort((a, b) => b.errors - a.errors || (b.ttft?.p95 ?? -1) - (a.ttft?.p95 ?? -1))
       .slice(0, MOST_PAIRS),
+    pairsOmitted: Math.max(0, pairs.size - MOST_PAIRS),
   };
 }
