@@ -212,8 +212,8 @@ export interface OperationOutputs {
   'requests.get': RequestDetail;
   'requests.clear': { readonly cleared: number };
   'kv.blocks': ResidentPage;
-  /** Whole steps of `stepS` seconds, oldest first, the newest at the end; fewer where a stream is not watched for two minutes yet. */
-  'kv.rates': { readonly stepS: number; readonly streams: readonly { readonly stream: StreamId; readonly perSecond: readonly number[] }[] };
+  /** Whole steps of `stepS` seconds, oldest first, the newest at the end; fewer where a stream is not watched for two minutes yet; null where it was not connected throughout. */
+  'kv.rates': { readonly stepS: number; readonly streams: readonly { readonly stream: StreamId; readonly perSecond: readonly (number | null)[] }[] };
   'kv.clear': { readonly cleared: number };
   'kv.frames': RawFrames;
   'cache.hits': CacheHits;

@@ -200,9 +200,9 @@ export class KvEvents {
     return rawFrames(n, row?.n === n ? row : undefined, this.#frames);
   }
 
-  /** Events per second of every stream over the last two minutes. */
+  /** Events per second of every stream over the last two minutes; null where its connection was down. */
   rates(): OperationOutputs['kv.rates'] {
-    return { stepS: RATE_STEP_S, streams: this.#all().map((stream) => ({ stream: stream.identity.id, perSecond: stream.rateHistory() })) };
+    return { stepS: RATE_STEP_S, streams: this.#all().map((stream) => ({ stream: stream.identity.id, perSecond: stream.rateHistory().map((rate) => rate ?? null) })) };
   }
 
   /** Over all streams, last five seconds. */

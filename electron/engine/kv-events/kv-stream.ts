@@ -84,6 +84,7 @@ export class KvStream {
 
   constructor(options: KvStreamOptions) {
     const { replay } = options;
+    this.#rate.pause(performance.now());
     this.#options = options;
     this.identity = options.identity;
     this.#receiver = new StreamReceiver({
@@ -136,8 +137,8 @@ export class KvStream {
     if (!this.isQuietSince(this.#untold.lastSentAtUnixMs)) this.#untold.clear();
   }
 
-  /** Events per second that came live, in steps of two seconds, of two minutes at most; oldest first. */
-  rateHistory(): readonly number[] {
+  /** Events per second that came live, in steps of two seconds, of two minutes at most; oldest first. Undefined for steps in which the connection was down. */
+  rateHistory(): readonly (number | undefined)[] {
     return this.#rate.history(performance.now());
   }
 
@@ -323,8 +324,13 @@ export class KvStream {
   #onPhase(reason: string | undefined): void {
     const { phase } = this.#receiver;
     if (phase === this.#phase && reason === this.#reason) return;
-    if (phase !== 'connected') this.#connectedAtUnixMs = Number.POSITIVE_INFINITY;
-    else if (this.#phase !== 'connected') this.#connectedAtUnixMs = Date.now();
+    if (phase === 'connected' && this.#phase !== 'connected') {
+      this.#connectedAtUnixMs = Date.now();
+      this.#rate.resume(performance.now());
+    } else if (phase !== 'connected') {
+      this.#connectedAtUnixMs = Number.POSITIVE_INFINITY;
+      this.#rate.pause(performance.now());
+    }
     this.#phase = phase;
     this.#reason = reason;
     this.#options.onPhase(phase, reason);

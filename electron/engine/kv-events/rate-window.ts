@@ -12,6 +12,9 @@ const BUCKETS = STEPS * RATE_STEP_S + RATE_STEP_S;
 
 export class RateWindow {
   readonly #counts = new Float64Array(BUCKETS);
+  /** 1 for seconds in which it was paused, be it for a moment. */
+  readonly #missed = new Uint8Array(BUCKETS);
+  #isPaused = false;
   /** First whole second watched. */
   readonly #from: number;
   #second: number;
@@ -21,6 +24,17 @@ export class RateWindow {
   constructor(nowMs: number) {
     this.#second = Math.max(0, Math.floor(nowMs / 1000));
     this.#from = Math.ceil(nowMs / 1000);
+  }
+
+  /** Nothing can come until `resume`, so that no event is no rate of 0. */
+  pause(nowMs: number): void {
+    this.#missed[this.#advance(nowMs) % BUCKETS] = 1;
+    this.#isPaused = true;
+  }
+
+  resume(nowMs: number): void {
+    this.#advance(nowMs);
+    this.#isPaused = false;
   }
 
   add(count: number, nowMs: number): void {
@@ -37,12 +51,12 @@ export class RateWindow {
     return this.#sum(oldest, second + 1) / Math.max(1, nowMs / 1000 - oldest);
   }
 
-  /** Per second in each whole step of RATE_STEP_S that was watched to its end, oldest first, at most sixty. */
-  history(nowMs: number): readonly number[] {
+  /** Per second in each whole step of RATE_STEP_S that was watched to its end, oldest first, at most sixty; undefined for steps with a pause. */
+  history(nowMs: number): readonly (number | undefined)[] {
     const end = Math.floor(this.#advance(nowMs) / RATE_STEP_S) * RATE_STEP_S;
-    const rates: number[] = [];
+    const rates: (number | undefined)[] = [];
     for (let from = Math.max(end - STEPS * RATE_STEP_S, Math.ceil(this.#from / RATE_STEP_S) * RATE_STEP_S); from < end; from += RATE_STEP_S) {
-      rates.push(this.#sum(from, from + RATE_STEP_S) / RATE_STEP_S);
+      rates.push(this.#isMissed(from, from + RATE_STEP_S) ? undefined : this.#sum(from, from + RATE_STEP_S) / RATE_STEP_S);
     }
     return rates;
   }
@@ -53,10 +67,17 @@ export class RateWindow {
     return sum;
   }
 
+  #isMissed(from: number, to: number): boolean {
+    for (let second = from; second < to; second += 1) if (this.#missed[second % BUCKETS] === 1) return true;
+    return false;
+  }
+
   #advance(nowMs: number): number {
     const second = Math.max(Math.floor(nowMs / 1000), this.#second);
-    if (second - this.#second >= BUCKETS) this.#counts.fill(0);
-    else for (let passed = this.#second + 1; passed <= second; passed += 1) this.#counts[passed % BUCKETS] = 0;
+    for (let passed = Math.max(this.#second, second - BUCKETS) + 1; passed <= second; passed += 1) {
+      this.#counts[passed % BUCKETS] = 0;
+      this.#missed[passed % BUCKETS] = this.#isPaused ? 1 : 0;
+    }
     this.#second = second;
     return second;
   }

@@ -64,14 +64,14 @@ describe('KvEventsView', () => {
     const labels = (): readonly (string | null)[] => [...page.root.querySelectorAll('svg[aria-label*="events per second"]')].map((line) => line.getAttribute('aria-label'));
     expect(labels()).toHaveLength(state.streams.length);
     expect(labels().every((label) => label?.endsWith('events per second, not known yet'))).toBe(true);
-    transport.answer('kv.rates', () => ({ stepS: 2, streams: [{ stream: known?.id ?? ('' as StreamId), perSecond: [0, 12, 3] }] }));
+    transport.answer('kv.rates', () => ({ stepS: 2, streams: [{ stream: known?.id ?? ('' as StreamId), perSecond: [4, null, 0, 12, 3] }] }));
     await page.until(() => labels()[0]?.endsWith('up to 12') === true);
     expect(labels().length).toBeGreaterThan(1);
     expect(labels().slice(1).every((label) => label?.endsWith('not known yet'))).toBe(true);
-    // Three steps of two seconds at the right end of two minutes.
+    // Three steps of two seconds at the right end of two minutes, behind one when it was not connected, and one before.
     const path = page.root.querySelector('svg[aria-label*="up to"] path')?.getAttribute('d');
-    expect(path?.match(/[ML]/gu)).toEqual(['M', 'L', 'L']);
-    expect(path).toMatch(/^M73\.4 .*L76\.0 /u);
+    expect(path?.match(/[MLh]/gu)).toEqual(['M', 'h', 'M', 'L', 'L']);
+    expect(path).toMatch(/M73\.4 .*L76\.0 /u);
   });
 
   it('marks what a former life of the engine stored as stale, in the list and in the detail', async () => {

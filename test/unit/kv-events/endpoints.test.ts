@@ -86,4 +86,20 @@ describe('RateWindow', () => {
     expect(rate.history(126_000)).toEqual([0, 5, ...Array.from({ length: 58 }, () => 0)]);
     expect(rate.history(1e9)).toEqual(Array.from({ length: 60 }, () => 0));
   });
+
+  it('tells no rate of steps in which nothing could come, be it for a moment', () => {
+    const rate = new RateWindow(0);
+    rate.pause(0);
+    expect(rate.history(4000)).toEqual([undefined, undefined]);
+    rate.resume(5000);
+    rate.add(8, 6500);
+    expect(rate.history(10_000)).toEqual([undefined, undefined, undefined, 4, 0]);
+    rate.pause(10_100);
+    rate.resume(10_200);
+    expect(rate.history(14_000)).toEqual([undefined, undefined, undefined, 4, 0, undefined, 0]);
+    expect(rate.history(400_000)).toEqual(Array.from({ length: 60 }, () => 0));
+    rate.pause(400_000);
+    expect(rate.history(900_000)).toEqual(Array.from({ length: 60 }, () => undefined));
+    expect(rate.perSecond(900_000)).toBe(0);
+  });
 });

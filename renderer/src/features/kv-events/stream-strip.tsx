@@ -26,7 +26,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
   const { value: rates } = usePolledQuery('kv.rates', {}, 2000);
   const streams = engine?.streams ?? [];
   if (engine === undefined || streams.length === 0) return undefined;
-  const ratesOf = new Map(rates?.streams.map(({ stream, perSecond }) => [stream, perSecond] as const));
+  const ratesOf = new Map(rates?.streams.map(({ stream, perSecond }) => [stream, perSecond.map((rate) => rate ?? undefined)] as const));
   const instances = new Map(engine.instances.map((instance) => [instance.id, instance]));
   const sum = (value: (stream: KvStreamView) => number | undefined): number => streams.reduce((total, stream) => total + (value(stream) ?? 0), 0);
   const gaps = sum((stream) => stream.gaps);
@@ -48,7 +48,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
               <th scope="col">state</th>
               <th scope="col" data-align="end" title="How far cache numbers of this stream can be trusted">confidence</th>
               <th scope="col" data-align="end">events/s</th>
-              <th scope="col" title="Events per second received live over the last two minutes; each line on its own scale">2 min</th>
+              <th scope="col" title="Events per second received live over the last two minutes, broken while the stream was not connected; each line on its own scale">2 min</th>
               <th scope="col" data-align="end" title="Holes in the sequence: how many were found, how many of them a replay filled, and batches lost for good">gaps · filled · lost</th>
               <th scope="col" title="The engine’s replay socket, which answers for batches that went missing">replay</th>
               <th scope="col" data-align="end" title="Batches seen, of those that the engine published in its current life">coverage</th>
@@ -77,8 +77,8 @@ interface StreamLineProps {
   readonly instance: InstanceView | undefined;
   /** The engine’s clock. */
   readonly nowUnixMs: number;
-  /** Oldest first; empty while none is known. */
-  readonly rates: readonly number[];
+  /** Oldest first, undefined while it was not connected; empty while none is known. */
+  readonly rates: readonly (number | undefined)[];
   /** As many as the line has room for. */
   readonly steps: number;
   readonly onPick: (stream: string) => void;
@@ -90,6 +90,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
   const replay = replayHealth(stream.replay);
   const gap = gapWords(stream);
   const name = streamName(stream);
+  const known = rates.filter((rate) => rate !== undefined);
   // The newest sample is at the right end from the first one on: the line grows into the room, it is not stretched.
   const padded = [...Array.from<undefined>({ length: Math.max(0, steps - rates.length) }), ...rates];
   return (
@@ -102,7 +103,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
       <td><StateMark tone={health.tone} title={health.title}>{health.words}</StateMark></td>
       <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
       <td data-align="end">{formatRate(stream.eventsPerSecond)}</td>
-      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, ${rates.length === 0 ? 'not known yet' : `up to ${formatRate(Math.max(...rates))}`}`} /></td>
+      <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, ${known.length === 0 ? 'not known yet' : `up to ${formatRate(Math.max(...known))}`}`} /></td>
       <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{gap.words}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
