@@ -333,7 +333,7 @@ export class GapFiller {
     const { tracker } = applier;
     const count = gap.to - gap.from + 1;
     if (this.#empty.isKnown && tracker.epoch === this.#assumedEpoch && tracker.joinLate(gap)) {
-      this.#say('lost', `the ${count} batches before ${gap.to + 1} were never seen: ${reason ?? 'the engine no longer keeps them'}`);
+      this.#say('lost', `${neverSeen(count, gap.to + 1)}: ${reason ?? 'the engine no longer keeps them'}`);
       return;
     }
     const isOpen = tracker.epoch === gap.epoch && (tracker.expected ?? 0) <= gap.to;
@@ -356,7 +356,7 @@ export class GapFiller {
     if (batches === 0 || lastSeq === undefined) return;
     const when = hasRestarted ? 'of the engine\'s new life' : wasContacted ? 'sent since the last one received' : 'from before this subscription';
     this.#say('filled', `${batches} ${batches === 1 ? 'batch' : 'batches'} ${when} came by replay, up to ${lastSeq}`);
-    if (!wasContacted && firstSeq > 0 && this.#options.from === undefined) this.#say('lost', `the ${firstSeq} batches before ${firstSeq} were never seen: the engine keeps those from ${firstSeq} on`);
+    if (!wasContacted && firstSeq > 0 && this.#options.from === undefined) this.#say('lost', `${neverSeen(firstSeq, firstSeq)}: the engine keeps those from ${firstSeq} on`);
   }
 
   #fail(reason: string, isSilent: boolean): void {
@@ -370,6 +370,10 @@ export class GapFiller {
   #say(kind: Notice['kind'], note: string): void {
     this.#options.applier.notice({ kind, note }, Date.now());
   }
+}
+
+function neverSeen(count: number, before: number): string {
+  return count === 1 ? `the batch before ${before} was never seen` : `the ${count} batches before ${before} were never seen`;
 }
 
 /** Resolves after `ms`, or at once when aborted. */

@@ -135,8 +135,8 @@ export class BlockGraph {
   /**
    * The node of a block whose parent and content an event tells. `known` is the node its hash had before, 0 for none:
    * it is given content, found a place, or joined with an equal node that other streams made. A hash that names other
-   * content than before is counted, and believed. `isKeyTold`: the event says which key
-   * the block has, or that it has none; a place that was taken without is put right then.
+   * content than before is counted, and believed. `isKeyTold`: the event says which key the block has, or that it has none;
+   * a place that was taken without is put right then.
    */
   settle(known: number, parent: number, { probe, isKeyTold }: { readonly probe: Probe; readonly isKeyTold: boolean }): number {
     const { nodes } = this;

@@ -55,11 +55,6 @@ export class RecordVault {
     this.#clock = clock;
   }
 
-  /** Bytes of the arena. */
-  get bytes(): number {
-    return this.#arena.bytes;
-  }
-
   /** Undefined when the record is better kept as it is: it is huge, or holds what cannot be packed. */
   seal(record: RequestRecord): SealedRecord | undefined {
     const packed = this.#pack(record);

@@ -16,14 +16,17 @@ describe('GapFiller', () => {
     expect(notes).toEqual(['filled: 4 batches from before this subscription came by replay, up to 3']);
   });
 
-  it('says what it could not get of the time before', async () => {
+  it.each([
+    [3, 'the 3 batches before 3 were never seen: the engine keeps those from 3 on'],
+    [1, 'the batch before 1 was never seen: the engine keeps those from 1 on'],
+  ])('says what it could not get of the time before: %i batches', async (missing, note) => {
     const { engine, network, receiver, epochs, rest, notes } = rig({ capacity: 2 });
-    for (let n = 0; n < 5; n += 1) engine.publish();
+    for (let n = 0; n < missing + 2; n += 1) engine.publish();
     network.connect();
     await rest();
-    expect(seqs(epochs[0])).toEqual([3, 4]);
-    expect(receiver.applier.tracker).toMatchObject({ sawStart: false, firstSeq: 3, gaps: 0, missedLost: 0 });
-    expect(notes[1]).toBe('lost: the 3 batches before 3 were never seen: the engine keeps those from 3 on');
+    expect(seqs(epochs[0])).toEqual([missing, missing + 1]);
+    expect(receiver.applier.tracker).toMatchObject({ sawStart: false, firstSeq: missing, gaps: 0, missedLost: 0 });
+    expect(notes[1]).toBe(`lost: ${note}`);
   });
 
   it('fills a gap before the batch that showed it, and says so', async () => {
