@@ -1,4 +1,4 @@
-/** Starts the process of simulated instances and clients (cluster-process.ts) and gives it orders. */
+/** Starts the process of simulated instances and clients (cluster-process.ts), which ends with the connection to it. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -9,8 +9,11 @@ export interface ClusterShape {
   readonly decode: number;
 }
 
-/** Traffic begins, once; or everything ends. */
-export type ClusterOrder = { readonly baseUrl: string; readonly requestsPerSecond: number } | 'exit';
+/** Traffic begins, once. */
+export interface ClusterOrder {
+  readonly baseUrl: string;
+  readonly requestsPerSecond: number;
+}
 
 export interface ClusterHandle extends AsyncDisposable {
   readonly specs: InstanceSpec[];
@@ -26,8 +29,9 @@ export async function startCluster(shape: ClusterShape): Promise<ClusterHandle> 
       child.send({ baseUrl, requestsPerSecond } satisfies ClusterOrder);
     },
     [Symbol.asyncDispose]: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const exited = once(child, 'exit');
-      child.send('exit' satisfies ClusterOrder);
+      child.disconnect();
       await exited;
     },
   };

@@ -16,6 +16,7 @@ const engine = await createEngine({
   instances: options.instances,
 });
 
+process.once('disconnect', () => process.exit(0));
 process.on('message', (question: ProxyQuestion) => {
   if (question === 'stop') {
     void engine.close().then(() => process.exit(0));
