@@ -10,8 +10,9 @@ export class HeldGroups {
   /** Groups that must all have a block; 0 where kinds are not told, and any will do. */
   readonly needed: number;
   readonly #epoch: number;
-  /** Numbers of the residencies that have the block looked at. */
+  /** Numbers of the residencies that have the block looked at, the first `#count`. Emptied by counting: an array that is cut is made anew when it grows. */
   readonly #found: number[] = [];
+  #count = 0;
   #block = -1;
 
   /** Of blocks of one size. */
@@ -26,9 +27,17 @@ export class HeldGroups {
     if (!isNeeded(residency, this.#epoch)) return false;
     if (block !== this.#block) {
       this.#block = block;
-      this.#found.length = 0;
+      this.#count = 0;
     }
-    if (!this.#found.includes(residency.number)) this.#found.push(residency.number);
-    return this.#found.length >= this.needed;
+    if (!this.#has(residency.number)) {
+      this.#found[this.#count] = residency.number;
+      this.#count += 1;
+    }
+    return this.#count >= this.needed;
+  }
+
+  #has(residency: number): boolean {
+    for (let at = 0; at < this.#count; at += 1) if (this.#found[at] === residency) return true;
+    return false;
   }
 }
