@@ -329,6 +329,8 @@ export interface MissReport {
   readonly reason?: string;
   /** It is being found out: the answer will be another one in a moment, or when the request ends. */
   readonly isPending?: true;
+  /** It was explained because somebody opened it, and not by itself: it counts in no sum over requests. */
+  readonly isOpened?: true;
   /** How the tokens were had. */
   readonly tokensFrom?: 'render' | 'tokenize' | 'events' | 'request';
   /** From `events`: which part of the prompt is known. */
@@ -371,9 +373,18 @@ export interface MissExample {
   readonly held: string;
 }
 
+/** Sums rest on requests that were explained by themselves: which these are does not hang on who looks. */
 export interface MissSummary {
   readonly windowS: number;
+  /** How far back the kept records reach, where that is less than the window: older ones were evicted. */
+  readonly reachesS?: number;
   readonly requests: number;
+  /** Requests of the window, explained or not; those that are being explained are in neither. */
+  readonly of: number;
+  /** Of them, those that were explained only since somebody opened them: in no sum, as people open what is slow or odd. */
+  readonly opened: number;
+  /** Of `unexplained`, those that are explained when they are opened. */
+  readonly openable: number;
   readonly promptTokens: number;
   readonly missedTokens: number;
   /** Requests that were not explained, and why, e.g. no tokenizer. */

@@ -256,7 +256,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'findings.dismiss': { title: 'Dismiss finding', kind: 'command', summary: 'Hide a finding until it gets worse, or is seen again after 8 hours.' },
   'findings.restore': { title: 'Bring back finding', kind: 'command', summary: 'Open a dismissed finding again.' },
   'findings.clear': { title: 'Clear findings', kind: 'destructive', summary: 'Forget all findings.' },
-  'explain.set': { title: 'Explain misses', kind: 'command', summary: 'Ask an instance for the tokens of new prompts, to tell why they missed; prompts are kept until then.' },
+  'explain.set': { title: 'Explain misses', kind: 'command', summary: 'Ask an instance for the tokens of new prompts, to tell why they missed; prompts are kept until then, and the latest of those that nobody was asked for.' },
   'capture.set': { title: 'Capture bodies', kind: 'command', summary: 'Keep request and response bodies of new requests (capped).' },
   'requests.get': { title: 'Request detail', kind: 'query', summary: 'Everything recorded about one request.' },
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },

@@ -49,7 +49,7 @@ export interface EngineState {
   readonly isCapturing: boolean;
   /** Whether new requests are explained (`explain.set`). */
   readonly isExplaining?: boolean;
-  /** Requests not explained because too many came at once, or too large ones. */
+  /** Requests that nobody can have explained: their prompts were too large, too many waited, or they gave way to newer ones. */
   readonly unexplained?: number;
   readonly process: {
     readonly rssBytes: number;

@@ -64,6 +64,8 @@ export const EngineOptionsSchema = z.object({
   capture: z.boolean().default(false),
   /** Whether requests are explained (why a miss); each prompt is kept until its tokens were had. Default true. */
   explainMisses: z.boolean().default(true),
+  /** Requests explained by themselves for which instances are asked for tokens: a second on average, and at once after a quiet time. Default 10 and 40. */
+  explainCalls: z.object({ perSecond: z.number().nonnegative(), burst: z.number().nonnegative() }).optional(),
   /** Key of the admin routes on the proxy port. Default: those routes are closed. */
   adminApiKey: z.string().min(1).max(1024).optional(),
   /** Sent as `Authorization` to instances when the client sent none. */

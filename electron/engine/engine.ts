@@ -106,7 +106,7 @@ function buildParts({ version, host }: EngineOptions, settings: EngineSettings, 
   const kvEvents = new KvEvents({ capacity: retention.kvEvents, books: index, observer, logger, firstRank: (id) => fleet.get(id)?.gauges?.firstRank, isServing: () => fleet.isServing });
   const findings = new Findings();
   const cacheHits = new CacheHits({ stats: () => telemetry.instanceStats(), findings });
-  const cache = new Cache({ index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, hits: cacheHits });
+  const cache = new Cache({ index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses: settings.explainMisses, ...(settings.explainCalls !== undefined && { explainCalls: settings.explainCalls }), hits: cacheHits });
   const telemetry = new Telemetry({ requestCapacity: retention.requests, findings, watcher: cache.watcher, instanceName: (id) => fleet.get(id)?.name });
   telemetry.setCapture(settings.capture);
   const proxy = createProxy({

@@ -6,6 +6,7 @@ import type { CacheDifference, MissRange, MissReport, MissSummary } from '#share
 import { PdscopeError } from '#shared/errors.ts';
 import type { InstanceId, RecordId } from '#shared/ids.ts';
 import type { ParsedOperationInput } from '#shared/operations.ts';
+import type { RingCounters } from '#shared/state.ts';
 import type { IndexHitRecorder, ReceivedReader } from '../cache-hits/cache-hits.ts';
 import type { VerdictSink } from '../findings/findings.ts';
 import type { Fleet } from '../fleet/fleet.ts';
@@ -26,6 +27,7 @@ import { measureHandoff } from './handoff-measure.ts';
 import { LocalTimeObserver } from './local-time-observer.ts';
 import { MissExplainer } from './miss-explainer.ts';
 import { gatherMisses } from './miss-summary.ts';
+import type { OpenedRecords } from './opened-requests.ts';
 import { OFF_REASON } from './prompt-keeper.ts';
 import { RecentStores } from './recent-stores.ts';
 import type { ReuseAnnouncers } from './reuse-announcers.ts';
@@ -59,15 +61,20 @@ export interface CacheOptions {
   readonly openaiApiKey: string | undefined;
   /** Whether requests are explained; prompts are kept until their tokens were had. */
   readonly explainMisses: boolean;
+  /** See `MissExplainerOptions.calls`. */
+  readonly explainCalls?: { readonly perSecond: number; readonly burst: number };
   /** Gets what the index held of prompts. Default: nobody. */
   readonly hits?: IndexHitRecorder & ReceivedReader;
 }
 
 /** Where records are; telemetry is made after the cache, as the cache watches it. */
-export interface RecordSource {
+interface RecordReader {
   find(id: RecordId): ExplainedRecord | undefined;
   records(): Iterable<KeptRecord>;
+  readonly log: { counters(): Pick<RingCounters, 'evicted'> };
 }
+
+export type RecordSource = RecordReader & OpenedRecords;
 
 export class Cache {
   readonly index: KvIndex;
@@ -83,7 +90,7 @@ export class Cache {
   readonly #witness: StoreWitness;
 
   constructor(options: CacheOptions) {
-    const { index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, hits } = options;
+    const { index, stores, announcers, fleet, kvEvents, findings, logger, openaiApiKey, explainMisses, explainCalls, hits } = options;
     const authorization = openaiApiKey === undefined ? undefined : `Bearer ${openaiApiKey}`;
     const call = this.#call;
     this.index = index;
@@ -94,7 +101,7 @@ export class Cache {
     this.#text = new TokenText({ call, instances: () => fleet.list(), authorization });
     this.answers = createCacheAnswers({ index, fleet, kvEvents, text: this.#text, call, authorization });
     this.#explainer = new MissExplainer({
-      index, stores, announcers, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(hits !== undefined && { hits }),
+      index, stores, announcers, fleet, kvEvents, call, text: this.#text, authorization, findings, logger, isOn: explainMisses, ...(explainCalls !== undefined && { calls: explainCalls }), ...(hits !== undefined && { hits }),
     });
     this.#witness = new StoreWitness({ index, fleet, kvEvents });
     this.watcher = this.#watcher();
@@ -104,7 +111,7 @@ export class Cache {
     return this.#explainer.isOn;
   }
 
-  /** Requests left out because too many came at once, or too large ones. */
+  /** Requests that nobody can have explained: their prompts were too large, or had to give way. */
   get unexplained(): number {
     return this.#explainer.dropped;
   }
@@ -116,9 +123,13 @@ export class Cache {
 
   /** @throws PdscopeError `request_not_found`. */
   async why(id: RecordId, records: RecordSource): Promise<MissReport> {
-    const record = records.find(id);
+    let record = records.find(id);
+    let why: ExplainedRecord['why'] = record?.why;
+    if (record !== undefined && why?.state === 'unavailable' && !why.isPending) {
+      why = (await this.#explainer.open(id, why.reason, records)) ?? why;
+      record = records.find(id);
+    }
     if (record === undefined) throw new PdscopeError('request_not_found', `Request ${id} is not kept: it was evicted, cleared, or never recorded.`);
-    const { why } = record;
     if (why?.state !== 'ready') {
       const reason = why?.reason ?? (this.isExplaining ? 'no instance has computed the prompt yet' : OFF_REASON);
       return { request: id, state: 'unavailable', reason, ...(why?.isPending === true && { isPending: true }), ranges: [], matches: [], confidence: { value: 0, reasons: [] } };
@@ -158,8 +169,9 @@ export class Cache {
 
   /** Over the records of the last `windowS` seconds. */
   async misses(windowS: number, records: RecordSource): Promise<MissSummary> {
-    const { causes, ...rest } = gatherMisses(recent(records.records(), windowS), windowS);
-    return { ...rest, causes: await namedCauses(causes, this.#text) };
+    const { causes, ...rest } = gatherMisses(recent(records.records(), windowS), { windowS, canOpen: (id) => this.#explainer.canOpen(id) });
+    const reachesS = reachOf(records);
+    return { ...rest, ...(reachesS !== undefined && reachesS < windowS && { reachesS }), causes: await namedCauses(causes, this.#text) };
   }
 
   async close(): Promise<void> {
@@ -197,6 +209,13 @@ export class Cache {
       };
     });
   }
+}
+
+/** Seconds; undefined while every record is kept. */
+function reachOf(source: RecordReader): number | undefined {
+  if (source.log.counters().evicted === 0) return undefined;
+  for (const oldest of source.records()) return Math.floor(oldest.elapsedMs() / 1000);
+  return 0;
 }
 
 function* recent(records: Iterable<KeptRecord>, windowS: number): Generator<KeptRecord> {

@@ -9,6 +9,14 @@ import type { TokenText } from './token-text.ts';
 /** Divergences remembered; the same one mostly comes again. */
 const MAX_GROUPS = 500;
 
+export interface GroupOptions {
+  readonly source: PromptSource;
+  /** Of the prompt's blocks. */
+  readonly blockSize: number;
+  /** Whether instances may be asked for the text of a divergence that is new. */
+  readonly mayAsk: () => boolean;
+}
+
 export class CauseGrouper {
   readonly #text: TokenText;
   /** By place and what stands before: equal ones are looked up once. */
@@ -18,19 +26,17 @@ export class CauseGrouper {
     this.#text = text;
   }
 
-  /** Shares stay under their own keys where no instance tells their text. `blockSize`: of the prompt's blocks. */
-  async group(shares: readonly MissShare[], source: PromptSource, blockSize: number): Promise<MissShare[]> {
+  /** Shares stay under their own keys where no instance tells their text, or none may be asked. */
+  async group(shares: readonly MissShare[], { source, blockSize, mayAsk }: GroupOptions): Promise<MissShare[]> {
     const whole: MissShare[] = [];
     for (const share of shares) {
-      const group = share.place === undefined ? undefined : await this.#groupOf(share.key, share.place, source);
+      const group = share.place === undefined ? undefined : (this.#groups.get(share.key) ?? (mayAsk() ? await this.#groupOf(share.key, share.place, source) : undefined));
       whole.push(group === undefined ? share : grouped(share, group, blockSize));
     }
     return joined(whole);
   }
 
   async #groupOf(key: string, place: DivergencePlace, source: PromptSource): Promise<CauseGroup | undefined> {
-    const known = this.#groups.get(key);
-    if (known !== undefined) return known;
     const [lead = '', asked, held] = await this.#text.decode([{ tokens: place.lead }, { tokens: place.asked }, { tokens: place.held }]);
     if (asked === undefined || held === undefined) return undefined;
     const where = source.kind === 'chat' ? placeOf(source.json, { lead, asked }) : 'the prompt';

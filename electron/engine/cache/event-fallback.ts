@@ -54,6 +54,11 @@ export class EventFallback {
     if (this.#legs.length > MAX_LEGS * 2) this.#forget(MAX_LEGS);
   }
 
+  /** Legs that answered or ended lately, oldest first. */
+  get legs(): readonly LegRecord[] {
+    return this.#legs;
+  }
+
   /** Stores and legs from when the leg was sent up to now, as pdscope's clock counts. */
   meanwhile(leg: LegRecord, sentAtUnixMs: number): Meanwhile {
     const { index, stores, fleet } = this.#options;

@@ -23,6 +23,8 @@ export interface ReportInput {
   readonly salt: string | undefined;
   /** Its place among the legs of the record. */
   readonly leg: number;
+  /** Tokens per block at that time. Default: those of the instance now. */
+  readonly blockSize?: number;
 }
 
 export interface ReportContext {
@@ -48,7 +50,7 @@ export function* reportSteps(input: ReportInput, context: ReportContext): Genera
   if (chosen === undefined) return { state: 'unavailable', reason: 'the instance that computed the prompt has no KV event stream, so nothing is known of its cache', isPending: false };
   const { stream, isGuess } = chosen;
   const { identity } = stream;
-  const blockSize = blockSizeOf(stream) || (context.blockSizeOf(input.instance) ?? 0);
+  const blockSize = input.blockSize ?? (blockSizeOf(stream) || (context.blockSizeOf(input.instance) ?? 0));
   const keys: PromptKeys = { lora: input.lora, salt: input.salt, media: input.prompt.mediaByBlock ?? mediaByBlock(media, blockSize) };
   const { atUnixMs } = input;
   // Of a prompt whose length is not known, at least one token follows: nothing is said about it.

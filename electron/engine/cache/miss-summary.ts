@@ -37,14 +37,27 @@ interface Group {
   readonly shown: GatheredCause['shown'];
 }
 
+export interface GatherOptions {
+  readonly windowS: number;
+  /** Whether a request that was not explained is when it is opened. */
+  readonly canOpen: (id: RecordId) => boolean;
+}
+
 /** `records`: of the window, oldest first. Causes beyond the 50 heaviest are summed up in one per kind. */
-export function gatherMisses(records: Iterable<ExplainedRecord>, windowS: number): GatheredMisses {
+export function gatherMisses(records: Iterable<ExplainedRecord>, { windowS, canOpen }: GatherOptions): GatheredMisses {
   const groups = new Map<string, Group>();
   const unexplained = new Map<string, number>();
-  let [requests, promptTokens, missedTokens] = [0, 0, 0];
+  let [requests, left, opened, openable, promptTokens, missedTokens] = [0, 0, 0, 0, 0, 0];
   for (const { id, n, why } of records) {
     if (why?.state !== 'ready') {
-      if (why?.isPending === false) unexplained.set(why.reason, (unexplained.get(why.reason) ?? 0) + 1);
+      if (why?.isPending !== false) continue;
+      left += 1;
+      if (canOpen(id)) openable += 1;
+      unexplained.set(why.reason, (unexplained.get(why.reason) ?? 0) + 1);
+      continue;
+    }
+    if (why.report.isOpened === true) {
+      opened += 1;
       continue;
     }
     requests += 1;
@@ -56,7 +69,7 @@ export function gatherMisses(records: Iterable<ExplainedRecord>, windowS: number
     }
   }
   const causes = Array.from(fold(groups), ([key, group]) => toCause(key, group, missedTokens)).sort((a, b) => b.tokens - a.tokens);
-  return { windowS, requests, promptTokens, missedTokens, unexplained: mostFrequent(unexplained), causes };
+  return { windowS, requests, of: requests + opened + left, opened, openable, promptTokens, missedTokens, unexplained: mostFrequent(unexplained), causes };
 }
 
 function add(groups: Map<string, Group>, key: string, group: Group): void {

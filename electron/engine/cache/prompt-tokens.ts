@@ -47,6 +47,11 @@ const MAX_ASKED = 2;
 /** What /tokenize takes of a chat request beside the messages. */
 const TEMPLATE_FIELDS = ['model', 'messages', 'tools', 'add_generation_prompt', 'continue_final_message', 'add_special_tokens', 'chat_template', 'chat_template_kwargs', 'mm_processor_kwargs'] as const;
 
+/** Whether some instance may tell the tokens of such a request, as far as is known. */
+export function canTell(api: 'chat' | 'completions', { call, instances }: Pick<AskOptions, 'call' | 'instances'>): boolean {
+  return instances.some((instance) => !call.lacks(instance, TOKENIZE) || (api === 'chat' && !call.lacks(instance, RENDER)));
+}
+
 /** Never rejects. */
 export async function promptTokens(source: PromptSource, options: AskOptions): Promise<PromptAnswer> {
   switch (source.kind) {

@@ -44,6 +44,8 @@ interface Ring {
   readonly blocks: Uint32Array;
   readonly sessions: (string | undefined)[];
   written: number;
+  /** When the latest event was published, by our clock. */
+  heardUntilUnixMs: number;
 }
 
 export class RecentStores implements KvObserver {
@@ -76,6 +78,11 @@ export class RecentStores implements KvObserver {
     return { stores, isWhole: first === 0 || (ring.at[first % CAPACITY] ?? 0) < fromUnixMs };
   }
 
+  /** When the latest event that came was published, by our clock; minus infinity before any. */
+  heardUntil(stream: StreamId): number {
+    return this.#rings.get(stream)?.heardUntilUnixMs ?? Number.NEGATIVE_INFINITY;
+  }
+
   onOpen(stream: StreamIdentity): void {
     this.#rings.set(stream.id, emptyRing());
     this.#to.onOpen?.(stream);
@@ -87,11 +94,13 @@ export class RecentStores implements KvObserver {
 
   onEvent(stream: StreamIdentity, context: BatchContext, event: KvEvent): void {
     this.#to.onEvent?.(stream, context, event);
+    const ring = this.#rings.get(stream.id);
+    const publishedAtUnixMs = context.tsUnixMs ?? context.receivedAtUnixMs;
+    if (ring !== undefined && publishedAtUnixMs > ring.heardUntilUnixMs) ring.heardUntilUnixMs = publishedAtUnixMs;
     if (event.kind !== 'stored' || event.blockSize === 0) return;
     const { hashes, parent } = event;
     const blocks = hashCount(hashes);
     const isPaired = blocks > 0 && event.tokens.length === blocks * event.blockSize && isPairedKind(event.specKind);
-    const ring = this.#rings.get(stream.id);
     if (ring === undefined || !isPaired || normaliseMedium(event.medium) !== 'GPU') return;
     const slot = ring.written % CAPACITY;
     ring.written += 1;
@@ -123,5 +132,5 @@ export class RecentStores implements KvObserver {
 }
 
 function emptyRing(): Ring {
-  return { at: new Float64Array(CAPACITY), hasParent: new Uint8Array(CAPACITY), hashes: new Uint32Array(CAPACITY * 4), blocks: new Uint32Array(CAPACITY), sessions: [], written: 0 };
+  return { at: new Float64Array(CAPACITY), hasParent: new Uint8Array(CAPACITY), hashes: new Uint32Array(CAPACITY * 4), blocks: new Uint32Array(CAPACITY), sessions: [], written: 0, heardUntilUnixMs: Number.NEGATIVE_INFINITY };
 }

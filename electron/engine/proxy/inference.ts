@@ -33,6 +33,7 @@ import { readBody } from './read-body.ts';
 import { sendError } from './respond.ts';
 import { RoutingTokenizer } from './routing-tokenizer.ts';
 import type { ProxyTimeouts } from './timeouts.ts';
+import { hasTokenIds } from './token-ids.ts';
 
 export interface InferenceOptions {
   readonly scheduler: LegScheduler;
@@ -194,7 +195,7 @@ class InferenceRun implements LinkedNode {
     const reporting = api === 'forward' || modes.settings.reportCache !== true ? undefined : withCacheReport(request);
     if (reporting !== undefined) this.#rewrites = [reporting.rewrite];
     const isAsking = reporting !== undefined || asksForReport(json);
-    this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }), ...(isAsking && { asksForReport: true }) });
+    this.#trace.parsed({ isStream, requestBytes: body.length, body, requestId, ...(typeof model === 'string' && { model }), ...(isAsking && { asksForReport: true }), ...(hasTokenIds(json) && { hasTokenIds: true }) });
     return reporting?.request ?? request;
   }
 

@@ -50,6 +50,13 @@ export function tokenIdsOf(value: unknown): Uint32Array | undefined {
   return ids;
 }
 
+/** Whether a request's prompt is token ids, by its first one. */
+export function hasTokenIds({ prompt, token_ids: ids }: Readonly<Record<string, unknown>>): boolean {
+  if (Array.isArray(ids)) return true;
+  const one: unknown = Array.isArray(prompt) ? prompt[0] : undefined;
+  return typeof (Array.isArray(one) ? (one[0] as unknown) : one) === 'number';
+}
+
 function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }

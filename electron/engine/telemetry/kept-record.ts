@@ -8,7 +8,7 @@ import type { LegRecord } from './request-record.ts';
 
 /** Why it missed, without the report itself. */
 export type MissBrief =
-  | { readonly state: 'ready'; readonly report: Pick<MissReport, 'promptTokens'>; readonly shares: readonly MissShare[]; readonly leg: number; readonly held?: HeldAtDecode }
+  | { readonly state: 'ready'; readonly report: Pick<MissReport, 'promptTokens' | 'isOpened'>; readonly shares: readonly MissShare[]; readonly leg: number; readonly held?: HeldAtDecode }
   | { readonly state: 'unavailable'; readonly reason: string; readonly isPending: boolean };
 
 export type LegBrief = Pick<LegRecord, 'kind' | 'usage'> & {

@@ -9,6 +9,7 @@
 import type { RecordId } from '#shared/ids.ts';
 import type { RequestDetail, RequestRow } from '#shared/request.ts';
 import type { RingCounters } from '#shared/state.ts';
+import type { KeptMiss } from '../cache/kept-report.ts';
 import type { RowLog } from '../row-log.ts';
 import { boundValue, sizeOfValue } from './bound-value.ts';
 import { ChangeList, type ChangeNode } from './change-list.ts';
@@ -108,6 +109,22 @@ export class RecordStore implements RowLog<RequestRow> {
   explained(id: RecordId): ExplainedRecord | undefined {
     const entry = this.#entries.get(id);
     return entry?.sealed === undefined ? entry?.record : this.#vault.explained(entry.sealed);
+  }
+
+  /** Puts a report with a record that was not explained before; nothing happens when it is not kept any more. */
+  explain(id: RecordId, why: KeptMiss): void {
+    const entry = this.#entries.get(id);
+    if (entry?.record !== undefined) {
+      entry.record.why = why;
+      entry.record.touch();
+    }
+    if (entry?.sealed === undefined) return;
+    const sealed = this.#vault.withReport(entry.sealed, why);
+    if (sealed === undefined) return;
+    this.#vault.release(entry.sealed);
+    entry.sealed = sealed;
+    this.#resize(entry, sealed.bytes);
+    this.#evict();
   }
 
   add(record: RequestRecord): void {

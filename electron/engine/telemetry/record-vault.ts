@@ -29,6 +29,8 @@ export interface SealedRecord {
   /** Reference into the arena. */
   readonly run: number;
   readonly words: number;
+  /** Of captured bodies. */
+  readonly captureBytes: number;
   readonly bodies: KeptBodies | undefined;
 }
 
@@ -57,7 +59,20 @@ export class RecordVault {
 
   /** Undefined when the record is better kept as it is: it is huge, or holds what cannot be packed. */
   seal(record: RequestRecord): SealedRecord | undefined {
-    const packed = this.#pack(record);
+    const { id, n, isOwnProbe, receivedMs, captureBytes } = record;
+    const stored = this.#store(n, () => [rowOf(record, this.#clock), briefOf(record), plainDetailOf(record), ...reportOf(record.why)]);
+    return stored === undefined ? undefined : { id, n, isOwnProbe, receivedMs, ...stored, bytes: OBJECT_BYTES + 4 * stored.words + captureBytes, captureBytes, bodies: bodiesOf(record) };
+  }
+
+  /** The same record with another report, in a place of its own; undefined when that does not fit. */
+  withReport(sealed: SealedRecord, why: KeptMiss): SealedRecord | undefined {
+    const brief = this.#read(sealed, 1) as Brief;
+    const stored = this.#store(sealed.n, () => [this.row(sealed), { ...brief, why: missBriefOf(why) }, this.#read(sealed, 2), ...reportOf(why)]);
+    return stored === undefined ? undefined : { ...sealed, ...stored, bytes: OBJECT_BYTES + 4 * stored.words + sealed.captureBytes };
+  }
+
+  #store(n: number, parts: () => readonly unknown[]): Pick<SealedRecord, 'texts' | 'run' | 'words'> | undefined {
+    const packed = this.#pack(n, parts);
     if (packed === undefined) return undefined;
     const words = HEADER_WORDS + Math.ceil(packed.bytes.length / 4);
     if (words > CHUNK_WORDS) return undefined;
@@ -66,8 +81,7 @@ export class RecordVault {
     packed.bytes.copy(new Uint8Array(this.#words.buffer), HEADER_BYTES);
     const run = this.#arena.open(words);
     this.#arena.push(runOf(this.#words), words);
-    const { id, n, isOwnProbe, receivedMs, captureBytes } = record;
-    return { id, n, isOwnProbe, receivedMs, bytes: OBJECT_BYTES + 4 * words + captureBytes, texts: this.#texts, run, words, bodies: bodiesOf(record) };
+    return { texts: this.#texts, run, words };
   }
 
   /** Gives a record's room back; nothing may be read of it from now on. */
@@ -93,14 +107,14 @@ export class RecordVault {
     return { legs, why: why?.state === 'ready' ? { state: 'ready', leg: why.leg, report: this.#read(sealed, 3) as MissReport } : why };
   }
 
-  #pack(record: RequestRecord): { readonly bytes: Buffer; readonly ends: readonly number[] } | undefined {
+  /** Row, brief and detail, and the report where there is one. */
+  #pack(n: number, parts: () => readonly unknown[]): { readonly bytes: Buffer; readonly ends: readonly number[] } | undefined {
     if (this.#texts.isFull) this.#texts = new SharedTexts();
     const packer = this.#packer;
-    packer.begin(this.#texts, record.n);
+    packer.begin(this.#texts, n);
     try {
-      const ends = [packer.add(rowOf(record, this.#clock)), packer.add(briefOf(record)), packer.add(plainDetailOf(record))];
-      if (record.why?.state === 'ready') packer.add(record.why.report);
-      return { bytes: packer.packed, ends };
+      const ends = parts().map((part) => packer.add(part));
+      return { bytes: packer.packed, ends: ends.slice(0, HEADER_WORDS) };
     } catch (error) {
       if (error instanceof TypeError) return undefined;
       throw error;
@@ -123,11 +137,15 @@ function briefOf({ init, legs, why }: RequestRecord): Brief {
   };
 }
 
+function reportOf(why: KeptMiss | undefined): MissReport[] {
+  return why?.state === 'ready' ? [why.report] : [];
+}
+
 function missBriefOf(why: KeptMiss | undefined): MissBrief | undefined {
   if (why?.state !== 'ready') return why;
   const { report, shares, leg, held } = why;
-  const { promptTokens } = report;
-  return { state: 'ready', report: promptTokens === undefined ? {} : { promptTokens }, shares, leg, ...(held !== undefined && { held }) };
+  const { promptTokens, isOpened } = report;
+  return { state: 'ready', report: { ...(promptTokens !== undefined && { promptTokens }), ...(isOpened === true && { isOpened }) }, shares, leg, ...(held !== undefined && { held }) };
 }
 
 class SealedView implements KeptRecord {

@@ -72,6 +72,8 @@ export class RequestRecord implements RequestTrace {
   why: KeptMiss | undefined;
   /** See `ParsedInit`. */
   asksForReport = false;
+  /** See `ParsedInit`. */
+  hasTokenIds = false;
 
   // Bookkeeping of the store and the sampler.
   isDirty = false;
@@ -101,6 +103,7 @@ export class RequestRecord implements RequestTrace {
     this.parsedMs = this.elapsedMs();
     this.parsedInit = { model, isStream, requestBytes, requestId };
     this.asksForReport = init.asksForReport === true;
+    this.hasTokenIds = init.hasTokenIds === true;
     if (this.wantsBodies) this.clientBody = this.keep(init.body);
     this.#owner.watcher?.onParsed(this, init.body);
     this.touch();

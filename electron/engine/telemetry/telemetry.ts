@@ -66,6 +66,8 @@ type Totals = Omit<EngineState['totals'], 'kvEventsPerSecond'>;
 
 export class Telemetry implements Tracer {
   readonly log: RowLog<RequestRow>;
+  /** Puts a report why it missed with a record, whether that is sealed or not. */
+  readonly explain: RecordStore['explain'] = (id, why) => this.#store.explain(id, why);
   readonly #store: RecordStore;
   readonly #sealer: RecordSealer;
   readonly #sampler = new Sampler();

@@ -28,6 +28,8 @@ export interface ParsedInit {
   readonly requestId?: string;
   /** It asks engines to announce blocks found in their cache (`kv_cache_report_mode`), by the client's wish or pdscope's. Default false. */
   readonly asksForReport?: boolean;
+  /** Its prompt is token ids. Default false. */
+  readonly hasTokenIds?: boolean;
 }
 
 export interface LegInit {

@@ -65,6 +65,18 @@ describe('CacheView', () => {
     expect(page.text()).toContain('tail 3');
   });
 
+  it('says of how many requests the causes are, and what was left out of them', async () => {
+    const transport = answering();
+    const unexplained = [{ reason: 'more requests came than are explained by themselves', requests: 1580 }];
+    transport.answer('cache.misses', () => sampleSummary({ requests: 412, of: 2000, opened: 8, openable: 700, reachesS: 222, unexplained }));
+    await using page = await show({ tab: 'causes' }, transport);
+    await page.until(() => page.text().includes('requests explained'));
+    expect(page.text()).toContain('of 2,000, 20.6 %');
+    expect(page.text()).toContain('8 requests explained since somebody opened them, and left out here');
+    expect(page.text()).toContain('Records reach back 222 s only');
+    expect(page.text()).toContain('700 requests of them when opened');
+  });
+
   it('keeps hit rates apart by source, and says how far the index can be trusted', async () => {
     await using page = await show({});
     await page.until(() => page.text().includes('Disagreements'));

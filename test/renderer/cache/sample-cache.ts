@@ -178,7 +178,7 @@ export function sampleReport(id: string, part: Partial<MissReport> = {}): MissRe
 export function sampleSummary(part: Partial<MissSummary> = {}): MissSummary {
   const requests = (from: number, count: number): MissSummary['causes'][number]['requests'] => Array.from({ length: count }, (_, index) => ({ id: `r${from - index}` as RecordId, n: from - index }));
   return {
-    windowS: 300, requests: 412, promptTokens: 1_204_511, missedTokens: 650_300,
+    windowS: 300, requests: 412, of: 427, opened: 0, openable: 0, promptTokens: 1_204_511, missedTokens: 650_300,
     unexplained: [{ reason: 'no instance could tokenise the prompt (POST /tokenize: 404)', requests: 12 }, { reason: 'the request had images, whose keys are not known', requests: 3 }],
     causes: [
       { id: 'a', kind: 'diverges', title: 'diverges after 96 tokens: "Current time: 2026-11-20T14:"', tokens: 403_186, share: 0.62, requests: requests(59, 20), requestCount: 311 },

@@ -109,8 +109,9 @@ describe('RequestsView', () => {
     await page.click('[role="tab"]', 'Why a miss');
     await page.until(() => page.text().includes('Being found out: the prompt is being made tokens.'));
     expect(page.text()).not.toContain('cannot be told');
-    transport.answer('requests.why', ({ id }) => sampleReport(id));
+    transport.answer('requests.why', ({ id }) => sampleReport(id, { isOpened: true }));
     await page.until(() => page.text().includes('prompt tokens'));
+    expect(page.text()).toContain('explained when opened');
   });
 
   it('says why it cannot be told, and asks again', async () => {

@@ -62,20 +62,33 @@ describe('gatherMisses', () => {
       record(5, { state: 'unavailable', reason: 'no tokenizer', isPending: false }),
       record(6, { state: 'unavailable', reason: 'wait', isPending: true }),
       record(7, undefined),
-    ], 300);
-    expect(summary).toMatchObject({ windowS: 300, requests: 4, promptTokens: 400, missedTokens: 186, unexplained: [{ reason: 'no tokenizer', requests: 1 }] });
+    ], { windowS: 300, canOpen: () => false });
+    expect(summary).toMatchObject({ windowS: 300, requests: 4, of: 5, opened: 0, openable: 0, promptTokens: 400, missedTokens: 186, unexplained: [{ reason: 'no tokenizer', requests: 1 }] });
     expect(summary.causes.map(({ kind, tokens, requestCount, requests }) => [kind, tokens, requestCount, requests.map(({ n }) => n)])).toEqual([['diverges', 136, 2, [3, 2]], ['never-stored', 50, 1, [1]]]);
     expect(summary.causes[0]?.share).toBeCloseTo(136 / 186);
   });
 
   it('is empty without requests', () => {
-    expect(gatherMisses([], 60)).toEqual({ windowS: 60, requests: 0, promptTokens: 0, missedTokens: 0, unexplained: [], causes: [] });
+    expect(gatherMisses([], { windowS: 60, canOpen: () => true })).toEqual({ windowS: 60, requests: 0, of: 0, opened: 0, openable: 0, promptTokens: 0, missedTokens: 0, unexplained: [], causes: [] });
+  });
+
+  it('leaves out of every sum what was explained only since somebody opened it, and says how much is explained when opened', () => {
+    const opened = explained(2, [range('hit', 10), range('evicted', 5000)]);
+    if (opened.why?.state !== 'ready') throw new Error('not explained');
+    const left = (n: number): ExplainedRecord => record(n, { state: 'unavailable', reason: 'more requests came', isPending: false });
+    const summary = gatherMisses([
+      explained(1, [range('hit', 50), range('never-stored', 50)]),
+      { ...opened, why: { ...opened.why, report: { ...opened.why.report, isOpened: true } } },
+      left(3), left(4), left(5),
+    ], { windowS: 300, canOpen: (id) => id !== 'r4' });
+    expect(summary).toMatchObject({ requests: 1, of: 5, opened: 1, openable: 2, promptTokens: 100, missedTokens: 50, unexplained: [{ requests: 3 }] });
+    expect(summary.causes.map(({ kind }) => kind)).toEqual(['never-stored']);
   });
 
   it('sums up causes beyond fifty, and reasons beyond twenty, without losing a token or a request', () => {
     const many = Array.from({ length: 80 }, (_, index) => explained(index, [range('diverges', 100 + index, diverges(index + 1))]));
     const reasons = Array.from({ length: 30 }, (_, index) => record(1000 + index, { state: 'unavailable', reason: `reason ${index}`, isPending: false }));
-    const { causes, missedTokens, unexplained } = gatherMisses([...many, ...reasons], 60);
+    const { causes, missedTokens, unexplained } = gatherMisses([...many, ...reasons], { windowS: 60, canOpen: () => false });
     expect(causes).toHaveLength(51);
     expect(causes.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(missedTokens);
     expect(causes.find(({ title }) => title === 'differs in many other places')).toMatchObject({ requestCount: 30, shown: [] });
@@ -121,7 +134,7 @@ describe('what divergences have in common', () => {
       const own = grouped(share(token), { where: 'a user message', what: undefined, stem: '' }, 16);
       return record(at, { state: 'ready', leg: 0, bytes: 0, shares: [own], report: { request: RecordIdSchema.parse('r'), state: 'ready', promptTokens: 100, ranges: [], matches: [], confidence: { value: 1, reasons: [] } } });
     });
-    const { causes } = gatherMisses(records, 60);
+    const { causes } = gatherMisses(records, { windowS: 60, canOpen: () => false });
     const text = { decode: (questions: readonly { readonly tokens: readonly number[] }[]) => Promise.resolve(questions.map(({ tokens }) => `<${tokens.join('+')}>`)) } as unknown as TokenText;
     expect(await namedCauses(causes, text)).toEqual([{
       id: 'diverges text a user message', kind: 'diverges', title: 'different text in a user message', tokens: 64, share: 1, requestCount: 2, requests: [{ id: 'r1', n: 1 }, { id: 'r0', n: 0 }],

@@ -3,9 +3,11 @@ import { MissExplainer } from '#engine/cache/miss-explainer.ts';
 import { OFF_REASON } from '#engine/cache/prompt-keeper.ts';
 import { RecentStores } from '#engine/cache/recent-stores.ts';
 import { ReuseAnnouncers } from '#engine/cache/reuse-announcers.ts';
+import { IndexObserver } from '#engine/kv-index/index-observer.ts';
 import { KvIndex } from '#engine/kv-index/kv-index.ts';
 import { silentLogger } from '#engine/log.ts';
 import type { LegRecord, RequestRecord } from '#engine/telemetry/request-record.ts';
+import { identity, stored } from '../kv-index/events.ts';
 
 interface Asked {
   readonly record: RequestRecord;
@@ -28,9 +30,9 @@ function end({ record, leg }: Asked, explainer: MissExplainer): void {
   explainer.onEnded(record);
 }
 
-function setUp(): MissExplainer {
+function setUp({ index = new KvIndex(), stores = new RecentStores({}) }: { readonly index?: KvIndex; readonly stores?: RecentStores } = {}): MissExplainer {
   return new MissExplainer({
-    index: new KvIndex(), stores: new RecentStores({}), announcers: new ReuseAnnouncers(), fleet: { get: () => undefined, list: () => [] },
+    index, stores, announcers: new ReuseAnnouncers(), fleet: { get: () => undefined, list: () => [] },
     kvEvents: { streams: () => [], streamsOf: () => ['b0/0'] } as never, call: {} as never, text: {} as never,
     authorization: undefined, findings: { report: () => undefined }, logger: silentLogger, isOn: true,
   });
@@ -67,5 +69,43 @@ it('explains at its end a request that waited for it', async () => {
   end(asked, explainer);
   await vi.advanceTimersByTimeAsync(400);
   expect(asked.record.why).toMatchObject({ isPending: false, reason: expect.stringContaining('nor do the events that followed: the instance has published no block with tokens') });
+  explainer.close();
+});
+
+/** A prompt of five blocks of two tokens whose leg has told its usage, on a stream that has published before. */
+function computed(): { readonly explainer: MissExplainer; readonly asked: Asked; readonly tell: () => void } {
+  const index = new KvIndex();
+  const stores = new RecentStores(new IndexObserver(index, { isReporting: () => false }));
+  const stream = identity('b0');
+  let seq = 0;
+  const publish = (event: ReturnType<typeof stored>): void => stores.onEvent(stream, { seq: seq++, tsUnixMs: Date.now(), receivedAtUnixMs: Date.now(), epoch: 1, isReplayed: false }, event);
+  stores.onOpen(stream);
+  publish(stored([77], { tokens: [7, 7] }));
+  vi.advanceTimersByTime(60_000);
+  const explainer = setUp({ index, stores });
+  const asked = ask(explainer);
+  Object.assign(asked.leg, { usage: { promptTokens: 11, cachedTokens: 0 } });
+  end(asked, explainer);
+  return { explainer, asked, tell: () => publish(stored([1, 2, 3, 4, 5])) };
+}
+
+it('waits for a slow stream to tell what was computed, and explains it from that', async () => {
+  const { explainer, asked, tell } = computed();
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(asked.record.why).toMatchObject({ isPending: true });
+  tell();
+  await vi.advanceTimersByTimeAsync(400);
+  expect(asked.record.why).toMatchObject({ state: 'ready', report: { tokensFrom: 'events', promptTokens: 11, ranges: [{ kind: 'never-stored', tokens: 10 }, { kind: 'partial-block' }] } });
+  explainer.close();
+});
+
+it('concludes nothing from a part of the events, however long it waited', async () => {
+  const { explainer, asked } = computed();
+  await vi.advanceTimersByTimeAsync(4900);
+  expect(asked.record.why).toMatchObject({ isPending: true });
+  await vi.advanceTimersByTimeAsync(400);
+  expect(asked.record.why).toMatchObject({ state: 'unavailable', isPending: false, reason: expect.stringContaining('the stream had not told what was computed 5 s later') });
+  await vi.advanceTimersByTimeAsync(400);
+  expect(vi.getTimerCount()).toBe(0);
   explainer.close();
 });

@@ -123,6 +123,31 @@ describe('sealed records', () => {
     expect(b.telemetry.detail(R1)?.row.completionTokens).toBe(7);
   });
 
+  it('take a report that was asked for later, and stay sealed and the same otherwise', () => {
+    const b = bench();
+    b.telemetry.setCapture(true);
+    const trace = eventful(b) as RequestRecord;
+    trace.why = { state: 'unavailable', reason: 'too many', isPending: false };
+    b.telemetry.settle();
+    b.clock.advance(REST_MS);
+    b.telemetry.settle();
+    expect(isSealed(b)).toBe(true);
+    const [before, bytes] = [look(b), b.telemetry.recordBytes];
+    if (WHY.state !== 'ready') throw new Error('no report');
+    const opened: KeptMiss = { ...WHY, report: { ...WHY.report, isOpened: true }, shares: [] };
+    b.telemetry.explain(R1, opened);
+    expect(isSealed(b)).toBe(true);
+    expect(b.telemetry.find(R1)?.why).toEqual({ state: 'ready', leg: 0, report: opened.report });
+    expect(Array.from(b.telemetry.records())[0]?.why).toMatchObject({ state: 'ready', report: { isOpened: true }, shares: [] });
+    expect(look(b)).toMatchObject({ rows: before.rows, detail: before.detail });
+    expect(b.telemetry.recordBytes).toBeGreaterThan(bytes);
+    b.telemetry.explain('r999' as RecordId, opened);
+    // An open one takes it as its own.
+    const running = b.begin() as RequestRecord;
+    b.telemetry.explain(running.id, opened);
+    expect(running.why).toBe(opened);
+  });
+
   it('are not made of running legs, nor of requests that are being explained', () => {
     const b = bench();
     const trace = b.begin() as RequestRecord;

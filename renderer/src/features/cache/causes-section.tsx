@@ -39,15 +39,14 @@ export function CausesSection(): ReactElement {
 
 function Causes({ summary, windowMin }: { readonly summary: MissSummary; readonly windowMin: number }): ReactElement {
   const trust = useStreamTrust();
-  const { requests, promptTokens, missedTokens, unexplained, causes } = summary;
-  const skipped = unexplained.reduce((sum, one) => sum + one.requests, 0);
-  if (requests === 0 && skipped === 0) {
+  const { requests, of, opened, openable, reachesS, promptTokens, missedTokens, unexplained, causes } = summary;
+  if (of === 0) {
     return <EmptyState title="No request to explain" text={`No request finished its prefill in the last ${windowMin} minutes.`} />;
   }
   return (
     <>
       <StatStrip label="Requests explained">
-        <StatTile label="requests explained" value={formatInteger(requests)} rest={skipped === 0 ? undefined : `+ ${formatInteger(skipped)} not`} title={`Requests of the last ${windowMin} minutes whose prompt was compared with the index`} />
+        <StatTile label="requests explained" value={formatInteger(requests)} rest={requests === of ? undefined : `of ${formatInteger(of)}, ${formatPercent(requests / of)} %`} title={`Requests of the last ${windowMin} minutes whose prompt was compared with the index by itself; all that is below rests on these`} />
         <StatTile label="prompt tokens" value={formatCompact(promptTokens)} title={formatInteger(promptTokens)} />
         <StatTile label="missed tokens" value={formatCompact(missedTokens)} rest={promptTokens === 0 ? undefined : `${formatPercent(missedTokens / promptTokens)} % of the prompts`} title={formatInteger(missedTokens)} />
       </StatStrip>
@@ -55,12 +54,14 @@ function Causes({ summary, windowMin }: { readonly summary: MissSummary; readonl
         <TrustMark trust={trust} isLong />
         <span className={classes.dim}>lowest of the streams that this rests on</span>
       </SectionHead>
+      {reachesS !== undefined && <p className={classes.quiet}>Records reach back {formatInteger(reachesS)} s only: older ones were evicted.</p>}
+      {opened > 0 && <p className={classes.quiet}>{formatCount(opened, 'request')} explained since somebody opened {opened === 1 ? 'it' : 'them'}, and left out here: people open what is slow or odd.</p>}
       {causes.length === 0 ? <p className={classes.quiet}>{requests === 0 ? 'No request could be explained.' : 'Nothing was missed.'}</p> : (
         <CauseList causes={causes} />
       )}
       {unexplained.length > 0 && (
         <section className={classes.block} aria-label="Not explained">
-          <SectionHead title="Not explained" />
+          <SectionHead title="Not explained">{openable > 0 && <span className={classes.dim}>{formatCount(openable, 'request')} of them when opened</span>}</SectionHead>
           <ul className={classes.plainList}>
             {unexplained.map(({ reason, requests: count }) => <li key={reason}>{formatCount(count, 'request')}: <span className={classes.dim}>{reason}</span></li>)}
           </ul>

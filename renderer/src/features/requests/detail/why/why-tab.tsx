@@ -66,7 +66,7 @@ export function WhyTab({ id, isRunning }: WhyTabProps): ReactElement {
 
 function Report({ report, again }: { readonly report: MissReport; readonly again: ReactElement }): ReactElement {
   const toTrust = useTrustOf();
-  const { promptTokens, ranges, reportedCachedTokens, instanceName, atUnixMs, blockSize, tokensFrom, tokensNote } = report;
+  const { promptTokens, ranges, reportedCachedTokens, instanceName, atUnixMs, blockSize, tokensFrom, tokensNote, isOpened } = report;
   const expected = hitTokens(ranges);
   const whole = promptTokens ?? ranges.reduce((sum, { tokens }) => sum + tokens, 0);
   return (
@@ -81,6 +81,7 @@ function Report({ report, again }: { readonly report: MissReport; readonly again
         <span className={classes.dim}>
           {[...(blockSize !== undefined && blockSize > 0 ? [`blocks of ${formatInteger(blockSize)} tokens`] : []), ...(tokensFrom === undefined ? [] : [TOKENS_FROM[tokensFrom]])].join(', ')}{tokensNote !== undefined && `: ${tokensNote}`}
         </span>
+        {isOpened === true && <span className={classes.dim} title="More requests came than are explained by themselves. The causes of misses of many requests leave it out.">explained when opened</span>}
         {again}
       </div>
       {ranges.length === 0 ? <p className={classes.dim}>The prompt has no token.</p> : <MissBar ranges={ranges} promptTokens={whole} />}
