@@ -63,7 +63,7 @@ export function streamHealth(stream: KvStreamView, { nowUnixMs, isBusy }: Stream
     case 'connecting':
       return { tone: 'busy', words: 'connecting', title: reason || 'No connection yet' };
     case 'lost':
-      return { tone: 'warning', words: 'lost', title: reason || 'The connection broke and is tried again' };
+      return { tone: 'error', words: 'lost', title: reason || 'The connection broke and is tried again' };
     default:
       return { tone: 'error', words: 'failed', title: reason || 'The socket could not be made' };
   }

@@ -107,6 +107,17 @@ describe('InstancesView', () => {
     expect(globalThis.location.hash).toBe('#/instances');
   });
 
+  it('does not take figures that grew too old for figures that never came', async () => {
+    // The engine lets go of what it scraped when scrapes go on failing.
+    {
+      await using page = (await show('d1')).page;
+      expect(page.text()).toContain('Engine metricsthe latest scrapes failed');
+      expect(page.text()).toContain('GET /metrics: connection refused');
+    }
+    await using page = (await show('fresh', { ...sampleState(), instances: [sampleInstance({ name: 'Fresh', role: 'decode' })] })).page;
+    expect(page.text()).toContain('Engine metricsnot scraped yet');
+  });
+
   it('says so when the selected instance is gone', async () => {
     const { page } = await show('p9');
     await using _ = page;

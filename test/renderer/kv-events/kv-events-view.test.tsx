@@ -90,7 +90,8 @@ describe('KvEventsView', () => {
     const lines = [...page.root.querySelectorAll('details tbody tr')].map((line) => line.textContent ?? '');
     expect(lines).toHaveLength(5);
     expect(lines[1]).toContain('○ silent');
-    expect(lines[3]).toContain('▲ lost');
+    // As the overview and the list of instances have it.
+    expect(lines[3]).toContain('✕ lost');
     expect(lines[4]).toContain('▲ 1 (23)');
     expect(page.text()).toContain('streams: 3 of 5 live · 3.1k events/s · ▲ 1 gap');
     await page.click('button', 'D2/0');

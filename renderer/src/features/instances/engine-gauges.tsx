@@ -15,7 +15,7 @@ export function EngineGaugesSection({ instance, nowUnixMs }: { readonly instance
   return (
     <>
       <SectionHead title="Engine metrics">
-        <span className={classes.note}>{engine === undefined ? 'never scraped' : `scraped ${formatAgo(nowUnixMs - engine.scrapedAtUnixMs)}`}</span>
+        <span className={classes.note}>{engine !== undefined ? `scraped ${formatAgo(nowUnixMs - engine.scrapedAtUnixMs)}` : scrapeError === undefined ? 'not scraped yet' : 'the latest scrapes failed'}</span>
       </SectionHead>
       <div className={pane.block}>
         {scrapeError !== undefined && <Message tone="error">{scrapeError}</Message>}
