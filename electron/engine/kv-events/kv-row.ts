@@ -65,7 +65,7 @@ export interface PackedRow {
 }
 
 const MAX_ROW_HASHES = 16;
-/** Beyond those shown, for filters: of a prompt of 16k tokens all. */
+/** Those shown and others for filters: of a prompt of 16k tokens all. */
 const MAX_KEPT_HASHES = 1024;
 const MAX_ROW_TOKENS = 32;
 /** The object. */

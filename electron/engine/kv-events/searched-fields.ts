@@ -1,11 +1,14 @@
 /**
- * What filters can ask about rows where these are kept: as everywhere, and all hashes and tokens of an event instead of the
- * first ones, which are all that a row carries to a page. A block deep in a prompt is found by the event that stored it.
+ * What filters can ask about rows where these are kept: as everywhere, and what is kept of an event's hashes and tokens
+ * (kv-row.ts, token-tails.ts) instead of the first ones, which are all that a row carries to a page. A block deep in a
+ * prompt is found by the event that stored it.
  */
 import type { KvRow } from '#shared/kv.ts';
 import type { FilterField } from '#shared/filter/field.ts';
 import { KV_FILTER_FIELDS } from '#shared/filter/kv-fields.ts';
-import { keyHex } from './block-hashes.ts';
+
+/** Hex digits of 64 bits. */
+const KEY_DIGITS = 16;
 
 /** Of one row: what it does not show. Views of the log's memory, valid until its next row is appended. */
 export interface Unshown {
@@ -31,7 +34,13 @@ function allHashes(row: KvRow): readonly string[] {
   const { hashes: rest, areDigests } = unshown.get(row) ?? {};
   if (rest === undefined || rest.length === 0) return row.hashes;
   const ending = areDigests === true ? '…' : '';
-  return [...row.hashes, ...Array.from({ length: rest.length / 2 }, (_, index) => keyHex(rest[index * 2] ?? 0, rest[index * 2 + 1] ?? 0) + ending)];
+  const hashes = [...row.hashes];
+  // Made in one go: thousands of rows with a thousand hashes each are searched.
+  const bytes = Buffer.allocUnsafe(4 * rest.length);
+  for (let index = 0; index < rest.length; index += 1) bytes.writeUInt32BE(rest[index] ?? 0, 4 * index);
+  const hex = bytes.toString('hex');
+  for (let at = 0; at < hex.length; at += KEY_DIGITS) hashes.push(hex.slice(at, at + KEY_DIGITS) + ending);
+  return hashes;
 }
 
 function allTokens(row: KvRow): readonly number[] | undefined {

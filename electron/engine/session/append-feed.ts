@@ -96,7 +96,7 @@ export class AppendFeed<Row> implements RowFeed<Row> {
         this.#matched.push(this.#cursor);
         into.push(row);
       }
-      if (this.#cursor % 64 === 0 && performance.now() > sliceEnd) return;
+      if (performance.now() > sliceEnd) return;
     }
   }
 

@@ -1,5 +1,5 @@
 import { fc } from '../../../support/properties.ts';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AppendFeed } from '#engine/session/append-feed.ts';
 import { finish, MemoryRowLog } from './memory-row-log.ts';
 
@@ -15,6 +15,10 @@ const numbers = (rows: readonly Row[]): readonly number[] => rows.map(({ n }) =>
 function fill(log: MemoryRowLog<Row>, from: number, to: number): void {
   for (let n = from; n <= to; n += 1) log.append(row(n));
 }
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 describe('AppendFeed', () => {
   it('starts with the newest rows up to the limit, with the counters of that instant', () => {
@@ -72,6 +76,23 @@ describe('AppendFeed', () => {
     expect(numbers(delta?.rows ?? [])).toEqual([11, 13]);
     expect(delta?.counters.matching).toBe(2);
     expect(feed.delta()).toBeUndefined();
+  });
+
+  it('holds the event loop for a slice at most, however long a filter takes for a row', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const log = new MemoryRowLog<Row>(100);
+    fill(log, 1, 20);
+    const matches = (one: Row): boolean => {
+      vi.advanceTimersByTime(1);
+      return isA(one);
+    };
+    const feed = new AppendFeed({ log, matches, limit: 50, maxRows: 400 });
+    const steps = feed.snapshot();
+    expect([steps.next().done, log.reads]).toEqual([false, 5]);
+    expect(numbers(finish(steps).rows)).toEqual([1, 3, 5, 7, 9, 11, 13, 15, 17, 19]);
+    fill(log, 21, 30);
+    const found = [feed.delta(), feed.delta(), feed.delta()].map((delta) => delta === undefined ? undefined : numbers(delta.rows));
+    expect(found).toEqual([[21, 23, 25], [27, 29], undefined]);
   });
 
   it('tells of counters that moved without a row', () => {
