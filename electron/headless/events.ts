@@ -113,7 +113,7 @@ function printers({ json, stats, ranks }: EventsFlags, filter: RecordFilter | un
   let before: WatchStats | undefined;
   let matchingBefore: MatchStats | undefined;
   return {
-    onRow: isWanted,
+    ...(filter !== undefined && { onRow: isWanted }),
     onStats: (now) => {
       const matching = filter?.counter.stats();
       const seconds = now.seconds - (before?.seconds ?? 0);
