@@ -106,7 +106,7 @@ const LATE: KeptMiss = {
   reason: 'no instance can tell the tokens, and reading them from the events that followed needs the usage at the end of the answer; ask again when it has ended',
 };
 /** Said of requests that are left to whoever opens them. */
-export const LEFT_REASON = 'more requests came than are explained by themselves; it is explained when it is opened, for as long as its prompt is kept';
+export const LEFT_REASON = 'more requests came than are explained by themselves; one is explained when it is opened, for as long as its prompt is kept';
 
 export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
   readonly #options: MissExplainerOptions;
