@@ -6,8 +6,9 @@
 import type { BlockGraph } from './block-graph.ts';
 import type { SubtreeCounts } from './subtree-counts.ts';
 
-/** Blocks per slice; about two milliseconds. */
+/** Blocks per slice, about two milliseconds; of tokens compared beside, as many as take about as long as a block. */
 const SLICE = 16_384;
+const TOKENS_PER_BLOCK = 16;
 /** Children looked at for the rest of one run, over all its blocks. */
 const MAX_CHILDREN = 4096;
 
@@ -18,26 +19,49 @@ export interface InnerMatch {
   readonly matched: number;
 }
 
+interface Found {
+  readonly node: number;
+  readonly generation: number;
+  /** Blocks that count for it. */
+  readonly below: number;
+}
+
 /** The longest beginning of `tokens`, of `least` tokens at least, and the blocks in which it begins, at most `limit`. */
 export function* innerSearch(graph: BlockGraph, { tokens, least, limit }: { readonly tokens: Uint32Array; readonly least: number; readonly limit: number }, counts: SubtreeCounts): Generator<undefined, InnerMatch> {
   const { nodes } = graph;
   const [first] = tokens;
   if (first === undefined) return { nodes: [], matched: 0 };
   let matched = Math.max(1, least);
-  let found: { readonly node: number; readonly generation: number }[] = [];
+  let found: Found[] = [];
+  let work = 0;
   for (let node = 1, last = nodes.highest; node <= last; node += 1) {
-    if (node % SLICE === 0) yield undefined;
-    if (counts.of(node) === 0) continue;
+    work += 1;
+    if (work >= SLICE) {
+      yield undefined;
+      work = 0;
+    }
+    const below = counts.of(node);
+    if (below === 0) continue;
     let longest = 0;
-    for (let at = nodes.positionOf(node, first, 0); at !== -1; at = nodes.positionOf(node, first, at + 1)) longest = Math.max(longest, runFrom(graph, node, { at, tokens }));
+    for (let at = nodes.positionOf(node, first, 0); at !== -1; at = nodes.positionOf(node, first, at + 1)) {
+      const run = runFrom(graph, node, { at, tokens });
+      work += run / TOKENS_PER_BLOCK;
+      longest = Math.max(longest, run);
+    }
     if (longest < matched) continue;
     if (longest > matched) found = [];
     matched = longest;
-    found.push({ node, generation: nodes.generationOf(node) });
+    found.push({ node, generation: nodes.generationOf(node), below });
+    // A token that is in every block: twice as many as are wanted stay, as some may be given up meanwhile.
+    if (found.length > 4 * limit) found = heaviest(found).slice(0, 2 * limit);
   }
   // Blocks that were given up in between are not held any more.
-  const kept = found.filter(({ node, generation }) => nodes.generationOf(node) === generation).map(({ node }) => node);
-  return { nodes: kept.toSorted((a, b) => counts.of(b) - counts.of(a)).slice(0, limit), matched: kept.length === 0 ? 0 : matched };
+  const kept = heaviest(found.filter(({ node, generation }) => nodes.generationOf(node) === generation)).map(({ node }) => node);
+  return { nodes: kept.slice(0, limit), matched: kept.length === 0 ? 0 : matched };
+}
+
+function heaviest(found: readonly Found[]): Found[] {
+  return found.toSorted((a, b) => b.below - a.below);
 }
 
 /** Tokens that stand in a row from a place in a block on, there and in what continues it. */
