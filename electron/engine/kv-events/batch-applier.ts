@@ -7,6 +7,7 @@
  */
 import { decodeMessage, type DecodeLimits, type MessageResult } from './decode-batch.ts';
 import { mergeForm, type Encoding, type HashForm, type KvBatch, type KvEvent } from './kv-event.ts';
+import { reuseWords } from './known-batch.ts';
 import type { Notice } from './kv-row.ts';
 import { StreamTracker, type GapRange } from './stream-tracker.ts';
 
@@ -48,7 +49,7 @@ export interface BatchSink {
   onGap(gap: GapRange): boolean;
   /** Batches are gone for good. */
   onLost(gap: GapRange): void;
-  /** A batch is about to be applied, event by event. */
+  /** A batch is about to be applied, event by event. The words of its events (hashes, tokens) are there until it was. */
   onBatch?(events: readonly KvEvent[]): void;
   onEvent(context: BatchContext, event: KvEvent): void;
   /** A batch came and could not be read, so that what it stored or removed is unknown. */
@@ -268,6 +269,7 @@ export class BatchApplier {
       else if (event.kind === 'unknown') this.unknownEvents += 1;
       this.#sink.onEvent(context, event);
     }
+    reuseWords();
   }
 }
 

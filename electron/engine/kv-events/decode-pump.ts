@@ -7,7 +7,7 @@
  * queue never holds more than twice the limit, and refused messages are counted by the lane. One message that is larger
  * than all of that is taken by a queue with room, for the decoder to say what is wrong with it.
  */
-import { FrameSlab, framesAt } from './frame-slab.ts';
+import { BlockPool, FrameSlab, framesAt, type Block } from './frame-slab.ts';
 
 export interface QueueLimit {
   readonly messages: number;
@@ -17,6 +17,7 @@ export interface QueueLimit {
 export interface QueuedMessage {
   /** Running number of the lane's accepted messages, from 1. */
   readonly number: number;
+  /** There until the message was handled, unless it is put back. */
   readonly frames: readonly Uint8Array[];
   readonly bytes: number;
   readonly receivedAtUnixMs: number;
@@ -29,7 +30,7 @@ export interface QueuedMessage {
 /** A message while it waits: one flat object, since thousands of them may. */
 interface Waiting extends Omit<QueuedMessage, 'frames'> {
   /** The frames themselves, or the block that they were copied to. */
-  readonly source: readonly Uint8Array[] | Buffer;
+  readonly source: readonly Uint8Array[] | Block;
   /** Where in the block. */
   readonly start: number;
 }
@@ -44,6 +45,7 @@ const SLICE_MS = 0.5;
 export class DecodePump {
   readonly #limit: QueueLimit;
   readonly #sliceMs: () => number;
+  readonly #blocks = new BlockPool();
   readonly #lanes = new Set<PumpLane>();
   #isScheduled = false;
   #messages = 0;
@@ -61,7 +63,7 @@ export class DecodePump {
 
   /** Adds a lane. `handle` must not throw. */
   open(handle: Handle): PumpLane {
-    const lane = new PumpLane(handle, this);
+    const lane = new PumpLane(handle, this, this.#blocks);
     this.#lanes.add(lane);
     return lane;
   }
@@ -131,17 +133,20 @@ export class PumpLane {
 
   readonly #handle: Handle;
   readonly #pump: DecodePump;
-  readonly #slab = new FrameSlab();
+  readonly #slab: FrameSlab;
   #messages: Waiting[] = [];
   #head = 0;
   isHeld = false;
   /** Handed on before, and put back by `hold`. */
   #again: QueuedMessage | undefined;
+  /** Where the frames of the message taken out last are, until it was handled. */
+  #block: Block | undefined;
   #droppedBefore = 0;
 
-  constructor(handle: Handle, pump: DecodePump) {
+  constructor(handle: Handle, pump: DecodePump, blocks: BlockPool) {
     this.#handle = handle;
     this.#pump = pump;
+    this.#slab = new FrameSlab(blocks);
   }
 
   get queued(): number {
@@ -165,10 +170,10 @@ export class PumpLane {
     }
     this.queuedBytes += bytes;
     this.lastNumber += 1;
-    const start = this.#slab.add(frames, bytes);
+    const copy = this.#slab.add(frames, bytes);
     this.#messages.push({
       number: this.lastNumber, bytes, receivedAtUnixMs: Date.now(), isReconnected, droppedBefore: this.#droppedBefore,
-      source: start === undefined ? frames : this.#slab.block, start: start ?? 0,
+      source: copy?.block ?? frames, start: copy?.start ?? 0,
     });
     this.#droppedBefore = 0;
     return true;
@@ -197,6 +202,10 @@ export class PumpLane {
     this.queuedBytes -= message.bytes;
     this.#pump.unbook(1, message.bytes);
     this.#handle(message);
+    if (this.#again === undefined && this.#block !== undefined) {
+      this.#slab.release(this.#block);
+      this.#block = undefined;
+    }
     return true;
   }
 
@@ -206,7 +215,9 @@ export class PumpLane {
     if (waiting === undefined) return undefined;
     this.#advance();
     const { number, bytes, receivedAtUnixMs, isReconnected, droppedBefore, source, start } = waiting;
-    return { number, bytes, receivedAtUnixMs, isReconnected, droppedBefore, frames: Buffer.isBuffer(source) ? framesAt(source, start) : source };
+    const isCopied = 'bytes' in source;
+    if (isCopied) this.#block = source;
+    return { number, bytes, receivedAtUnixMs, isReconnected, droppedBefore, frames: isCopied ? framesAt(source, start) : source };
   }
 
   #advance(): void {

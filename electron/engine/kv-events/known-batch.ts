@@ -50,6 +50,11 @@ export function readKnownBatch(payload: Uint8Array, limits: GuardLimits & { read
 const cursor = new MsgpackCursor();
 const slab = new WordSlab();
 
+/** Whoever decoded batches so far is done with their words: those of the next batch may take their place. */
+export function reuseWords(): void {
+  slab.reuse();
+}
+
 function readBatch(maxEvents: number): KvBatch {
   const slots = cursor.array();
   if (slots !== 2 && slots !== 3) cursor.giveUp();

@@ -1,7 +1,8 @@
 /**
  * KV-cache events as decoded: every field that vLLM or SGLang sends, exact and named, `undefined` for nil and absent
  * alike (no consumer can tell them apart across encodings). Objects of one kind always have all fields, which keeps
- * the code that walks millions of them fast. Nothing here refers to the frame it came from.
+ * the code that walks millions of them fast. Nothing here refers to the frame it came from. Hashes and tokens of a batch are
+ * there until it was applied, when the words they lie in are used again (word-run.ts).
  */
 import type { BlockHashes } from './block-hashes.ts';
 import type { WordRun } from './word-run.ts';

@@ -1,7 +1,7 @@
 /**
  * For whoever builds on the streams (the index by content, cache analytics): everything applied, in the engine's order
  * per stream, each event once, and every change that makes earlier events void. Called from within decoding: an observer
- * must not throw, and what it keeps is its own to bound.
+ * must not throw, and what it keeps is its own to bound and to copy: hashes and tokens of events are gone after their batch.
  */
 import type { BatchContext, EpochChange } from './batch-applier.ts';
 import type { KvEvent } from './kv-event.ts';

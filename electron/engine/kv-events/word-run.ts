@@ -2,7 +2,9 @@
  * Words of events: runs of arrays that many runs share. An array of its own for every list of hashes and tokens costs an
  * event of one block more than reading it, and most of its garbage.
  *
- * What is in a run never changes. A slab lives as long as a run that was cut from it; events do not live long.
+ * What is in a run does not change until its slab is told to begin anew, which whoever applies events does after each batch:
+ * who wants to keep words copies them. Without that, every few batches would leave a slab to the garbage collector, to which
+ * memory outside of the heap is a reason to collect all of it.
  */
 export interface WordRun {
   readonly words: Uint32Array;
@@ -33,7 +35,7 @@ export class WordSlab {
   #words = new Uint32Array(SLAB_WORDS);
   #used = 0;
 
-  /** A run of zeros, for whoever takes it to fill. */
+  /** A run for whoever takes it to fill; what is in it is of before. */
   take(length: number): WordRun {
     if (length > MAX_CUT_WORDS) return runOf(new Uint32Array(length));
     if (this.#used + length > SLAB_WORDS) {
@@ -43,5 +45,10 @@ export class WordSlab {
     const start = this.#used;
     this.#used += length;
     return { words: this.#words, start, length };
+  }
+
+  /** Lets the runs cut so far be written over. */
+  reuse(): void {
+    this.#used = 0;
   }
 }

@@ -1,6 +1,8 @@
 import { encode } from '@msgpack/msgpack';
 import { describe, expect, it } from 'vitest';
 import { BatchApplier } from '#engine/kv-events/batch-applier.ts';
+import { lowWord } from '#engine/kv-events/block-hashes.ts';
+import { copyOfRun } from '#engine/kv-events/word-run.ts';
 
 function applier(): BatchApplier {
   return new BatchApplier({ onEpoch: () => undefined, onNotice: () => undefined, onGap: () => false, onLost: () => undefined, onEvent: () => undefined });
@@ -39,5 +41,28 @@ describe('BatchApplier', () => {
     expect(told).toEqual([[0, 1_000_000], [1, undefined], [2, undefined], [3, undefined], [4, undefined], [5, undefined], [5, 8.64e15], [5, -5000], [5, 1_099_511_627_776_000]]);
     stream.apply(messageAt(9, 1000, 1n).with(2, Uint8Array.of(0xc1)), { receivedAtUnixMs: 5, isReconnected: false, droppedBefore: 0 });
     expect(stream).toMatchObject({ batches: 9, badMessages: 1, badTimestamps: 5, lastTsUnixMs: 1_099_511_627_776_000 });
+  });
+
+  it('reads one batch after the other into the same memory', () => {
+    const slabs = new Set<Uint32Array>();
+    const stored: number[] = [];
+    const stream = new BatchApplier({
+      onEpoch: () => undefined,
+      onNotice: () => undefined,
+      onGap: () => false,
+      onLost: () => undefined,
+      onEvent: (_, event) => {
+        if (event.kind !== 'stored') return;
+        slabs.add(event.tokens.words);
+        stored.push(lowWord(event.hashes, 0), ...copyOfRun(event.tokens, 1));
+      },
+    });
+    // A thousand of them would need thirty slabs.
+    const batches = Array.from({ length: 1000 }, (_, seq) => encode([1000.5 + seq, [['BlockStored', [seq], null, Array.from({ length: 512 }, () => seq), 512, null, 'GPU', null]], 0]));
+    for (const [seq, payload] of batches.entries()) {
+      stream.apply(message(seq).with(2, payload), { receivedAtUnixMs: 0, isReconnected: false, droppedBefore: 0 });
+    }
+    expect(slabs.size).toBe(1);
+    expect(stored).toEqual(batches.flatMap((_, seq) => [seq, seq]));
   });
 });

@@ -157,6 +157,32 @@ describe('DecodePump', () => {
     expect(lane).toMatchObject({ queued: 0, queuedBytes: 0 });
   });
 
+  it('keeps the frames of a message that is put back, however much comes and goes meanwhile', async () => {
+    const pump = new DecodePump({ messages: 1000, bytes: 1e7 });
+    const seen: string[] = [];
+    let isFirst = true;
+    const held = pump.open((queued) => {
+      if (isFirst) {
+        isFirst = false;
+        held.hold(queued);
+      } else seen.push(text(queued.frames));
+    });
+    const other = pump.open(({ frames }) => seen.push(text(frames)));
+    held.offer(message('first'), false);
+    await turn();
+    await turn();
+    const more = Array.from({ length: 50 }, (_, index) => `${index} ${'x'.repeat(10_000)}`);
+    for (const one of more) {
+      other.offer(message(one), false);
+      held.offer(message(one), false);
+      await turn();
+    }
+    expect(seen).toEqual(more);
+    held.release();
+    await drained(pump);
+    expect(seen.slice(more.length)).toEqual(['first', ...more]);
+  });
+
   it('forgets a message put back when the lane is closed', async () => {
     const pump = new DecodePump({ messages: 10, bytes: 1e6 });
     const lane = pump.open((queued) => lane.hold(queued));
