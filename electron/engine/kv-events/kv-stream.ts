@@ -291,6 +291,11 @@ export class KvStream {
     if (unclaimed.length > 0) {
       return `nothing arrives under topic ${JSON.stringify(topic)}, but under ${unclaimed.map((other) => JSON.stringify(other)).join(', ')}, which no instance takes`;
     }
+    const [other = topic] = topics;
+    // Replies of the replay socket are not filtered.
+    if (mode === 'connect' && !other.startsWith(topic)) {
+      return `the replay socket answers under topic ${JSON.stringify(other)}, and only ${JSON.stringify(topic)} is subscribed to: what is published there does not arrive`;
+    }
     if (mode === 'connect' && topic !== '' && this.#state() === 'silent') {
       return `nothing has arrived under topic ${JSON.stringify(topic)} yet: an idle engine, or one that publishes under another topic`;
     }

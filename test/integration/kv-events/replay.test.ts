@@ -89,6 +89,16 @@ describe('a replay socket', () => {
     expect(Array.from(events.log.rows(), ({ kind }) => kind)).toEqual(['error', 'stored', 'gap', 'stored', 'gap', 'stored']);
   });
 
+  it('that answers under another topic than is subscribed to gives the mistake away', async () => {
+    const { endpoint, replayEndpoint, ...ports } = await enginePorts();
+    await using engine = await ScriptedEngine.started({ ...ports, topic: 'kv@p1' });
+    for (let hash = 0; hash < 3; hash += 1) await engine.publish(hash);
+    const events = kvEvents();
+    events.attach(P0, config({ endpoint, replayEndpoint, topic: 'kv@p0' }));
+    await until(() => view(events).batches === 3 && view(events).state === 'live', 'history');
+    expect(view(events).stateReason).toBe('the replay socket answers under topic "kv@p1", and only "kv@p0" is subscribed to: what is published there does not arrive');
+  });
+
   it('that cannot be right for a rank costs the replays, not the stream', async () => {
     const port = await freePort();
     await using publisher = await TestPublisher.bound(`tcp://127.0.0.1:${port}`);

@@ -7,6 +7,8 @@ export interface ScriptedEngineOptions {
   readonly replayPort: number;
   readonly layout?: 'topic' | 'bare';
   readonly bufferSteps?: number;
+  /** Default ''. */
+  readonly topic?: string;
   /** First timestamp, seconds; later batches count up. Default: now. */
   readonly ts?: number;
   /** Replies before the ROUTER says no more, end marker included. Default: all. */
@@ -56,7 +58,7 @@ export class ScriptedEngine implements AsyncDisposable {
   /** Sends the next batch, which stores the block `hash`; not when it is to be missed. */
   async publish(hash: number, { isMissed = false } = {}): Promise<number> {
     const seq = this.#seq;
-    const frames = batchFrames(seq, [stored(hash)], { ts: this.#startedAt + seq / 1000 });
+    const frames = batchFrames(seq, [stored(hash)], { ts: this.#startedAt + seq / 1000, topic: this.#options.topic ?? '' });
     this.#seq += 1;
     this.#sent.push(frames);
     if (this.#sent.length > (this.#options.bufferSteps ?? 10_000)) this.#sent.shift();
