@@ -40,6 +40,8 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
   };
   process.stdout.on('error', endOnClosedPipe);
   const said = new Map<number, string>();
+  const asked = new Set<number>();
+  const whoIs = (rank: number): string => (ranks > 1 ? `rank ${rank} ` : '');
   let printed = 0;
   const print = (line: string): void => {
     if (printed >= count) return;
@@ -57,8 +59,14 @@ export async function printEvents(endpoint: string, flags: EventsFlags, output: 
       ...(replay !== undefined && { replayEndpoint: replay }),
       ...(from !== undefined && { replayFrom: from }),
       ...printers(flags, filter, print),
+      onReplayEnd: (rank, { status, messages }) => {
+        // Later questions are about gaps.
+        const isFirst = !asked.has(rank);
+        asked.add(rank);
+        if (isFirst && from !== undefined && status === 'complete' && messages === 0) output.err(`pdscope: ${whoIs(rank)}the engine keeps no batch from ${from} on\n`);
+      },
       onState: (rank, phase, reason) => {
-        const who = ranks > 1 ? `rank ${rank} ` : '';
+        const who = whoIs(rank);
         if (phase === 'failed') {
           failure ??= failed(`${who}${reason ?? phase}`, bind === true);
           ending.abort();

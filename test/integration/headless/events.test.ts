@@ -168,4 +168,18 @@ describe('printEvents', () => {
     expect(out.map((line) => line.slice(13, 28).trim())).toEqual(['#3      lost', '#4      stored', '#5      stored']);
     expect(err.at(-4)).toBe('pdscope: gaps: 1 found, 0 filled; batches: 3 missed, 0 filled, 3 lost');
   });
+
+  it('says when the engine keeps nothing from where it is told to begin', async () => {
+    const { endpoint, replayEndpoint, ...ports } = await enginePorts();
+    await using engine = await ScriptedEngine.started(ports);
+    for (let hash = 0; hash < 3; hash += 1) await engine.publish(hash);
+    const { out, err, done } = run(endpoint, { replay: replayEndpoint, from: 100, count: 1 });
+    await until(() => err.includes('pdscope: the engine keeps no batch from 100 on'), 'the note');
+    await engine.subscribed();
+    await engine.publish(7);
+    await done;
+    expect(engine.questions).toEqual([100]);
+    expect(out).toHaveLength(1);
+    expect(out[0]).toMatch(/#3 +stored/u);
+  });
 });
