@@ -6,7 +6,7 @@
  *
  * Asserted every time: status and bytes at the client; path, headers, parameters and body of whatever an instance
  * received (legs.ts); the recorded legs with their outcomes, and times that add up (outcomes.ts, timeline.ts); no engine
- * died or loaded KV of other tokens; and in the end nothing runs and no block is pinned, leases included. When all is well
+ * died or loaded KV of other tokens; and in the end nothing runs and no block is held, leases included. When all is well
  * the engines' own counters show that the handoff came about, and the client has the answer of an instance asked alone.
  *
  * Each test has instances and an engine of its own, so the tests of a file run side by side. Nothing waits by the clock:
