@@ -6,9 +6,7 @@
  * Two lanes. Where instances have to be asked for the tokens, two prompts at a time are, and ten a second: that protects
  * the engines. Where the tokens are there, or are read off events, only what it costs this process is bounded. Requests
  * beyond either are explained when somebody opens them (opened-requests.ts): their prompts stay for that.
- *
- * Not kept at all when this is switched off. What is kept with the record is the report. Every request that is not
- * explained has a reason.
+ * Switched off, nothing is kept. Every request that is not explained has a reason.
  */
 import { errorMessage } from '#shared/errors.ts';
 import type { InstanceId, RecordId } from '#shared/ids.ts';
@@ -140,7 +138,7 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
     return this.#keeper.isOn;
   }
 
-  /** Requests that nobody can have explained, since their prompts were too large, too many waited, or newer ones came. */
+  /** Requests that nobody can have explained: prompts too large, too many that waited, or given way. */
   get dropped(): number {
     return this.#keeper.refused + this.#keeper.gaveWay;
   }
@@ -292,15 +290,16 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
     return new Set(found.map(({ instance }) => instance));
   }
 
-  /** The stream has not told yet what was computed. */
   #isAwaited(job: Job, nowMs: number): boolean {
     const told = this.#told(job);
     return told === 'awaited' || (told === 'open' && nowMs < job.lastLookMs);
   }
 
-  #told({ leg, sentAtUnixMs }: Pick<Job, 'leg' | 'sentAtUnixMs'>): ReturnType<typeof toldStores> {
+  #told({ record, leg, sentAtUnixMs, late }: Job): ReturnType<typeof toldStores> {
     const { index, stores, fleet } = this.#options;
-    return toldStores(leg, sentAtUnixMs, { index, stores, fleet, legs: () => this.#fallback.legs });
+    const kept = this.#keeper.waiting(record);
+    const isReadFromEvents = late === undefined && kept !== undefined && kept.tokens === undefined && !record.hasTokenIds && !this.#reporter.canAsk({ init: record.init, model: record.parsedInit?.model });
+    return toldStores(leg, sentAtUnixMs, { index, stores, fleet, legs: () => this.#fallback.legs, isReadFromEvents });
   }
 
   async #run(job: Job, lane: Lane): Promise<void> {
@@ -345,9 +344,10 @@ export class MissExplainer implements Omit<RecordWatcher, 'onReportAsked'> {
   }
 
   /** The last resort: tokens from what was stored meanwhile. */
-  async #fromEvents({ record, leg, sentAtUnixMs }: Job, { source, late: { reason, meanwhile }, computed }: { readonly source: PromptSource; readonly late: LateJob; readonly computed: ComputedPrompt }): Promise<KeptMiss> {
+  async #fromEvents(job: Job, { source, late: { reason, meanwhile }, computed }: { readonly source: PromptSource; readonly late: LateJob; readonly computed: ComputedPrompt }): Promise<KeptMiss> {
     // From a part of the events another request's blocks would look like its own.
-    if (this.#told({ leg, sentAtUnixMs }) === 'awaited') return unavailable(`${reason}; nor do the events that followed: the stream had not told what was computed ${REPLAY_PATIENCE_MS / 1000} s later`);
+    const { record, leg } = job;
+    if (this.#told(job) === 'awaited') return unavailable(`${reason}; nor do the events that followed: the stream had not told what was computed ${REPLAY_PATIENCE_MS / 1000} s later`);
     const answer = this.#fallback.ask(leg, meanwhile, { salt: saltOf(source), lora: this.#reporter.adapterOf(computed), sessionId: sessionOf(source, record.init.headers) });
     if (!answer.ok) return unavailable(`${reason}; nor do the events that followed: ${answer.reason}`);
     return await this.#reporter.whole(record, computed, { source, prompt: answer.prompt, mayAsk: () => this.#calls.take() });

@@ -21,6 +21,8 @@ export interface ToldStoresOptions {
   readonly fleet: Pick<Fleet, 'get'>;
   /** Legs that answered lately. */
   readonly legs: () => readonly LegRecord[];
+  /** The prompt's tokens are read off what was told, so that nothing may be that of a request which has not answered yet. */
+  readonly isReadFromEvents?: boolean;
 }
 
 /** `open`: usage does not say whether there is anything to tell, and nothing was told. */
@@ -33,13 +35,15 @@ const BEFORE_MS = 1000;
 /** Where nobody told the size of blocks: the largest that vLLM has, so that no block more is awaited than was stored. */
 const LARGEST_BLOCK = 256;
 
-export function toldStores(leg: LegRecord, sentAtUnixMs: number, { index, stores, fleet, legs }: ToldStoresOptions): Told {
+export function toldStores(leg: LegRecord, sentAtUnixMs: number, { index, stores, fleet, legs, isReadFromEvents = false }: ToldStoresOptions): Told {
   const { instance: { id }, rank, sentMs, firstByteMs = sentMs } = leg;
   const streams = index.streams.filter(({ identity, isClosed }) => identity.instance === id && !isClosed && (rank === undefined || identity.rank === rank));
   if (streams.length === 0) return 'told';
   const answeredAtUnixMs = sentAtUnixMs + firstByteMs - sentMs;
   if (streams.every(({ identity }) => stores.heardUntil(identity.id) > answeredAtUnixMs + CLOCKS_MS)) return 'told';
   const found = fleet.get(id);
+  const answering = legs().filter((other) => other.instance.id === id && other.outcome === 'running').length;
+  if (isReadFromEvents && (found?.inFlight ?? 0) > answering) return 'awaited';
   const blockSize = streams.reduce((size, stream) => Math.max(size, blockSizeOf(stream)), 0) || (found?.transfer?.blockSize ?? found?.gauges?.blockSize ?? LARGEST_BLOCK);
   const beginMs = beganAt(leg);
   let needed = computedBlocks(leg, blockSize);

@@ -3,6 +3,7 @@ import { toldStores, type Told } from '#engine/cache/told-stores.ts';
 import type { StoredSpan } from '#engine/cache/recent-stores.ts';
 import { KvIndex } from '#engine/kv-index/kv-index.ts';
 import type { LegUsage } from '#shared/request.ts';
+import type { Instance } from '#engine/fleet/instance.ts';
 import type { LegRecord } from '#engine/telemetry/request-record.ts';
 import { identity, stored } from '../kv-index/events.ts';
 
@@ -23,15 +24,17 @@ interface Case {
   readonly told?: readonly (readonly [number, number])[];
   readonly heardUntil?: number;
   readonly isWhole?: boolean;
+  readonly inFlight?: number;
+  readonly isReadFromEvents?: boolean;
 }
 
-function ask({ of, beside = [], told = [], heardUntil = Number.NEGATIVE_INFINITY, isWhole = true }: Case): Told {
+function ask({ of, beside = [], told = [], heardUntil = Number.NEGATIVE_INFINITY, isWhole = true, inFlight = 0, isReadFromEvents = false }: Case): Told {
   const index = new KvIndex({ capacity: 100 });
   index.open(identity('p0')).apply(stored([1]), { atUnixMs: 1 });
   const between = (_: unknown, from: number): StoredSpan => ({
     isWhole, stores: told.filter(([at]) => at >= from).map(([, blocks]) => ({ parent: undefined, last: [0, 1] as const, blocks, sessionId: undefined })),
   });
-  return toldStores(of, ORIGIN + of.sentMs, { index, stores: { between, heardUntil: () => heardUntil }, fleet: { get: () => undefined }, legs: () => [...beside, of] });
+  return toldStores(of, ORIGIN + of.sentMs, { index, stores: { between, heardUntil: () => heardUntil }, fleet: { get: () => ({ inFlight }) as Instance }, legs: () => [...beside, of], isReadFromEvents });
 }
 
 describe('toldStores', () => {
@@ -68,6 +71,14 @@ describe('toldStores', () => {
     const of = leg(100, 200, usage(11, 0));
     expect(ask({ of, heardUntil: ORIGIN + 450 })).toBe('awaited');
     expect(ask({ of, heardUntil: ORIGIN + 451 })).toBe('told');
+  });
+
+  it('takes nothing for its own while another request has not answered, which may have stored it', () => {
+    const one: Case = { of: leg(100, 200, usage(11, 0)), told: [[ORIGIN + 150, 5]], inFlight: 1 };
+    expect(ask(one)).toBe('told');
+    expect(ask({ ...one, isReadFromEvents: true })).toBe('awaited');
+    expect(ask({ ...one, isReadFromEvents: true, heardUntil: ORIGIN + 451 })).toBe('told');
+    expect(ask({ ...one, isReadFromEvents: true, inFlight: 0 })).toBe('told');
   });
 
   it('leaves it open where usage does not say how much, until something came', () => {
