@@ -21,7 +21,7 @@ test('never stored, then a hit up to the last partial block, next to what the en
 });
 
 test('evicted from a small cache, with what displaced it', async () => {
-  await using cluster = await startCacheCluster({ P0: { role: 'prefill', blocks: 40, leaseMs: 200 }, D0: { role: 'decode' } });
+  await using cluster = await startCacheCluster({ P0: { role: 'prefill', blocks: 40 }, D0: { role: 'decode' } });
   await cluster.chat(ask(words(61, 'a')));
   for (const stem of ['b', 'c', 'd']) {
     await waitFor('no block is pinned', () => cluster.sim('P0').stats().pinnedBlocks === 0);
@@ -108,7 +108,7 @@ test('media: the blocks of another picture are other blocks, those of the same a
 });
 
 test('reset: the prefix cache was cleared, or the engine restarted', async () => {
-  await using cluster = await startCacheCluster({ P0: { role: 'prefill', leaseMs: 200 }, D0: { role: 'decode' } });
+  await using cluster = await startCacheCluster({ P0: { role: 'prefill' }, D0: { role: 'decode' } });
   await cluster.chat(ask(words(61, 'a')));
   await waitFor('the cache can be cleared', async () => {
     const answer = await fetch(`${cluster.sim('P0').url}/reset_prefix_cache`, { method: 'POST' });

@@ -55,7 +55,7 @@ test('prefill and decode hold the same content after a handoff; the map has a ro
 });
 
 test('blocks evicted and needed again are a storm, with the text of what came back', async () => {
-  await using cluster = await startCacheCluster({ P0: { role: 'prefill', blocks: 40, leaseMs: 200 }, D0: { role: 'decode' } });
+  await using cluster = await startCacheCluster({ P0: { role: 'prefill', blocks: 40 }, D0: { role: 'decode' } });
   for (const stem of ['a', 'b', 'c', 'd', 'a', 'b', 'c', 'd']) {
     await waitFor('no block is pinned', () => cluster.sim('P0').stats().pinnedBlocks === 0);
     await cluster.chat({ messages: [{ role: 'user', content: words(90, stem) }] });
