@@ -3,6 +3,7 @@
  * gone for longer, and is reported again when it comes back, so that a rate near the limit does not report itself every
  * few seconds.
  */
+import type { HitSource } from '#shared/cache.ts';
 import type { Verdict } from '#shared/findings.ts';
 import type { InstanceId } from '#shared/ids.ts';
 import type { ConditionSink } from '../findings/findings.ts';
@@ -67,9 +68,15 @@ function keyOf({ instance, code }: Disagreement): string {
   return `${instance} ${code}`;
 }
 
+/** Whose figure it is, as engines and answers call it. */
+const SOURCE_WORDS: Readonly<Record<HitSource, string>> = {
+  'engine-local': 'prefix_cache counters', 'engine-external': 'external_prefix_cache counters', 'by-source': 'prompt_tokens_by_source',
+  'prefill-cached-tokens': 'cached_tokens of prefill', 'decode-cached-tokens': 'cached_tokens of decode', index: 'its KV events',
+};
+
 function verdictOf({ code, severity, title, meaning, nextStep, instance, instanceName, left, right, leftRate, rightRate, promptTokens }: Disagreement): Verdict {
   const [one, other] = promptTokens === undefined ? [percent(leftRate), percent(rightRate)] : [`${promptTokens.left} prompt tokens`, `${promptTokens.right} prompt tokens`];
-  const message = `${instanceName}: ${one} by ${left}, ${other} by ${right}. ${meaning}`;
+  const message = `${instanceName}: ${one} by ${SOURCE_WORDS[left]}, ${other} by ${SOURCE_WORDS[right]}. ${meaning}`;
   return { code, severity, title, message, nextStep, instance };
 }
 

@@ -16,7 +16,7 @@ export interface FilterReadingProps<Row> {
 export function FilterReading<Row>({ id, text, compiled, everything, onGoTo }: FilterReadingProps<Row>): ReactElement {
   if (compiled.ok) {
     return (
-      <span id={id} className={classes.reading}>
+      <span id={id} className={classes.reading} title={compiled.reading}>
         {compiled.reading === '' ? everything : compiled.reading}
       </span>
     );

@@ -1,7 +1,7 @@
 /** An instance's and its streams' state in the few words that fit a table cell. Pure; used by every view of the fleet. */
 import type { InstanceView } from '#shared/instance.ts';
 import type { KvStreamView } from '#shared/kv.ts';
-import { quietFor, type StreamContext } from './stream-words.ts';
+import { isUnconnected, quietFor, type StreamContext } from './stream-words.ts';
 import { formatCount, formatDuration, formatInteger } from '../ui/format.ts';
 import type { Tone } from '../ui/state-mark.tsx';
 
@@ -46,7 +46,8 @@ export function describeInstance(instance: InstanceView, nowUnixMs: number): Sta
 }
 
 /** The streams of one instance as one phrase: the worst news first, else the newest sequence number. */
-export function describeStreams(streams: readonly KvStreamView[], { nowUnixMs, isBusy }: StreamContext): StateWords | undefined {
+export function describeStreams(streams: readonly KvStreamView[], context: StreamContext): StateWords | undefined {
+  const { nowUnixMs, isBusy } = context;
   const [first] = streams;
   if (first === undefined) return undefined;
   const explanation = streams
@@ -54,6 +55,8 @@ export function describeStreams(streams: readonly KvStreamView[], { nowUnixMs, i
     .join('\n');
   const broken = streams.filter((stream) => stream.state === 'failed' || stream.state === 'lost');
   if (broken.length > 0) return { tone: 'error', words: `${broken[0]?.state ?? 'lost'}${streams.length > 1 ? ` ${broken.length}/${streams.length}` : ''}`, explanation };
+  const unconnected = streams.filter((stream) => isUnconnected(stream, context)).length;
+  if (unconnected > 0) return { tone: 'warning', words: `not connected${streams.length > 1 ? ` ${unconnected}/${streams.length}` : ''}`, explanation };
   if (streams.some((stream) => stream.state === 'connecting')) return { tone: 'busy', words: 'connecting', explanation };
   const missed = streams.reduce((sum, stream) => sum + stream.missedBatches - (stream.missedFilled ?? 0), 0);
   if (missed > 0) return { tone: 'warning', words: `${formatInteger(missed)} missed`, explanation };

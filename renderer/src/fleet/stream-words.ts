@@ -1,7 +1,7 @@
 /** A KV-event stream in words: is it alive, what was missed, what can still be asked for. Pure; used by every view of streams. */
 import type { InstanceView } from '#shared/instance.ts';
 import type { KvCoverage, KvReplayView, KvStreamView } from '#shared/kv.ts';
-import { formatDuration, formatInteger } from '../ui/format.ts';
+import { formatCount, formatDuration, formatInteger } from '../ui/format.ts';
 import type { Tone } from '../ui/state-mark.tsx';
 
 export interface StreamHealth {
@@ -12,6 +12,8 @@ export interface StreamHealth {
 
 /** Longer without a batch than this, milliseconds, and a stream is called quiet: engines publish with every step that stores. */
 const QUIET_AFTER_MS = 30_000;
+/** An engine that serves binds its publisher's socket before; connecting takes no longer than this, milliseconds. */
+const CONNECTED_AFTER_MS = 10_000;
 
 /** What a stream's state is judged by, beside itself. */
 export interface StreamContext {
@@ -19,11 +21,13 @@ export interface StreamContext {
   readonly nowUnixMs: number;
   /** Its instance moves tokens just now. */
   readonly isBusy: boolean;
+  /** How long its instance has been up; absent while it is not. */
+  readonly upMs?: number;
 }
 
 /** Of a stream of this instance; absent when it left the fleet. */
 export function streamContext(instance: InstanceView | undefined, nowUnixMs: number): StreamContext {
-  return { nowUnixMs, isBusy: (instance?.tokensPerSecond ?? 0) > 0 };
+  return { nowUnixMs, isBusy: (instance?.tokensPerSecond ?? 0) > 0, ...(instance?.state === 'up' && { upMs: nowUnixMs - instance.stateSinceUnixMs }) };
 }
 
 /** Milliseconds since the last batch of a stream that is live, once that is worth saying; undefined before. */
@@ -33,12 +37,18 @@ export function quietFor(stream: KvStreamView, nowUnixMs: number): number | unde
   return quietMs > QUIET_AFTER_MS ? quietMs : undefined;
 }
 
+/** Not connected although its instance has been serving for a while: a wrong endpoint, or no publisher behind it. */
+export function isUnconnected(stream: KvStreamView, { upMs = 0 }: StreamContext): boolean {
+  return stream.state === 'connecting' && upMs > CONNECTED_AFTER_MS;
+}
+
 /**
  * State of a stream as shape and word. `silent` is normal for an idle engine and stays quiet. A stream that was live and
  * says nothing while its instance works is a warning: a publisher that is stuck looks just like one with nothing to say,
  * until a request proves that there was something (`stores-untold`).
  */
-export function streamHealth(stream: KvStreamView, { nowUnixMs, isBusy }: StreamContext): StreamHealth {
+export function streamHealth(stream: KvStreamView, context: StreamContext): StreamHealth {
+  const { nowUnixMs, isBusy } = context;
   const reason = stream.stateReason ?? '';
   const untold = stream.reasons?.find(({ code }) => code === 'stores-untold');
   if (untold !== undefined && (stream.state === 'live' || stream.state === 'silent')) {
@@ -61,6 +71,9 @@ export function streamHealth(stream: KvStreamView, { nowUnixMs, isBusy }: Stream
     case 'silent':
       return { tone: 'unknown', words: 'silent', title: reason || 'Connected, nothing received yet: normal for an idle engine' };
     case 'connecting':
+      if (isUnconnected(stream, context)) {
+        return { tone: 'warning', words: 'not connected', title: `${reason === '' ? '' : `${reason}. `}The instance serves, but nobody publishes at ${stream.endpoint}: compare it with --kv-events-config of the engine` };
+      }
       return { tone: 'busy', words: 'connecting', title: reason || 'No connection yet' };
     case 'lost':
       return { tone: 'error', words: 'lost', title: reason || 'The connection broke and is tried again' };
@@ -87,7 +100,7 @@ export function gapWords({ gaps, missedBatches, gapsFilled, missedFilled, missed
   const isWarning = lost > 0 || filled < gaps;
   return {
     words: `${isWarning ? '▲ ' : ''}${formatInteger(gaps)} · ${formatInteger(filled)} · ${formatInteger(lost)}`,
-    title: `${formatInteger(gaps)} gaps missed ${formatInteger(missedBatches)} batches: ${formatInteger(missedFilled ?? 0)} brought by replay, ${formatInteger(lost)} lost for good, ${formatInteger(Math.max(0, missedBatches - (missedFilled ?? 0) - lost))} being asked for`,
+    title: `${formatCount(gaps, 'gap')} missed ${formatCount(missedBatches, 'batch', 'batches')}: ${formatInteger(missedFilled ?? 0)} brought by replay, ${formatInteger(lost)} lost for good, ${formatInteger(Math.max(0, missedBatches - (missedFilled ?? 0) - lost))} being asked for`,
     isWarning,
   };
 }

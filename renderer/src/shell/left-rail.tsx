@@ -18,7 +18,7 @@ export function LeftRail(): ReactElement {
   const [url, setUrl] = useUrlState();
   const figures = useEngineSelector((engine) => ({
     requests: engine === undefined ? undefined : formatCompact(engine.rings.requests.total),
-    'kv-events': engine === undefined ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
+    'kv-events': engine === undefined || engine.streams.length === 0 ? undefined : `${formatRate(engine.totals.kvEventsPerSecond)}/s`,
     cache: engine === undefined ? undefined : cachedShare(engine),
     instances: engine === undefined ? undefined : formatCompact(engine.instances.length),
     findings: engine === undefined ? undefined : openFindings(engine.findings),

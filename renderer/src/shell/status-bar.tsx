@@ -36,7 +36,7 @@ export function StatusBar(): ReactElement {
         <b>{formatRate(engine.totals.chunksPerSecond)}</b> chunks/s
       </span>
       <span title="KV-event streams: connected of configured">
-        streams <b>{engine.streams.length === 0 ? ABSENT : `${live}/${engine.streams.length}`}</b>
+        streams <b className={live < engine.streams.length ? classes.statusWarning : undefined}>{engine.streams.length === 0 ? ABSENT : `${live < engine.streams.length ? '▲ ' : ''}${live}/${engine.streams.length}`}</b>
         {open > 0 && <span className={classes.statusWarning}> ▲ {formatCount(open, 'gap')}</span>}
         {open === 0 && found > 0 && <span> {formatCount(found, 'gap')} filled</span>}
       </span>

@@ -26,3 +26,12 @@ export interface ChartRow {
   readonly atUnixMs: number;
   readonly [line: string]: number | undefined;
 }
+
+/** Places of values that have none before and none after them: a line alone would not show them. */
+export function loneValues(rows: readonly ChartRow[], line: string): ReadonlySet<number> {
+  const lone = new Set<number>();
+  for (const [index, row] of rows.entries()) {
+    if (row[line] !== undefined && rows[index - 1]?.[line] === undefined && rows[index + 1]?.[line] === undefined) lone.add(index);
+  }
+  return lone;
+}

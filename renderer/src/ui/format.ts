@@ -33,7 +33,7 @@ export function formatMs(ms: number): string {
 
 /** A duration with the unit that suits it: `0.62 ms`, `53 ms`, `1.20 s`, `3 m 12 s`, `3 h`, `2 d 4 h`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${ms < 10 ? ms.toFixed(2) : integer.format(ms)}${THIN}ms`;
+  if (ms < 1000) return `${ms < 10 && ms !== 0 ? ms.toFixed(2) : integer.format(ms)}${THIN}ms`;
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)}${THIN}s`;
   if (seconds < 60) return `${Math.floor(seconds)}${THIN}s`;
@@ -66,10 +66,12 @@ function trimZero(text: string): string {
   return text.endsWith('.0') ? text.slice(0, -2) : text;
 }
 
-/** 0..1 as `46.2`; the unit is the caller's. */
+/** 0..1 as `46.2`; the unit is the caller's. Only nothing reads 0, and only all reads 100: else `< 0.1`, `> 99.9`. */
 export function formatPercent(share: number): string {
   const percent = share * 100;
-  return percent >= 99.95 || percent < 0.05 ? integer.format(percent) : oneDigit.format(percent);
+  if (percent > 0 && percent < 0.05) return '< 0.1';
+  if (percent < 100 && percent >= 99.95) return '> 99.9';
+  return percent >= 100 || percent <= 0 ? integer.format(percent) : oneDigit.format(percent);
 }
 
 /** How long ago, in tenths of a second while that matters, so that the unit does not flicker: `0.9 s ago`, `3 m 12 s ago`. */

@@ -29,17 +29,19 @@ export function InlineConfirm({ children, confirmLabel, onConfirm, onCancel, alt
       }}
     >
       <span className={classes.confirmText}>{children}</span>
-      {alternative !== undefined && (
-        <Button onClick={alternative.onChoose} disabled={isRunning}>
-          {alternative.label}
+      <span className={classes.confirmButtons}>
+        {alternative !== undefined && (
+          <Button onClick={alternative.onChoose} disabled={isRunning}>
+            {alternative.label}
+          </Button>
+        )}
+        <Button onClick={onConfirm} loading={isRunning}>
+          {confirmLabel}
         </Button>
-      )}
-      <Button onClick={onConfirm} loading={isRunning}>
-        {confirmLabel}
-      </Button>
-      <Button ref={cancelRef} onClick={onCancel} variant="subtle">
-        Cancel
-      </Button>
+        <Button ref={cancelRef} onClick={onCancel} variant="subtle">
+          Cancel
+        </Button>
+      </span>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { memo, useCallback, type ReactElement } from 'react';
-import { CartesianGrid, Line, LineChart, ResponsiveContainer, Tooltip, XAxis, YAxis, type TooltipContentProps } from 'recharts';
-import type { ChartRow } from './chart-rows.ts';
+import { CartesianGrid, Line, LineChart, ResponsiveContainer, Tooltip, XAxis, YAxis, type DotItemDotProps, type TooltipContentProps } from 'recharts';
+import { loneValues, type ChartRow } from './chart-rows.ts';
 import { formatClock, formatCompact, formatInteger, formatMs } from './format.ts';
 import classes from './time-chart.module.css';
 
@@ -49,7 +49,7 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
           hide={isSmall}
           allowDataOverflow
         />
-        <YAxis width={52} domain={[0, top ?? 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatTick} tickCount={isSmall ? 3 : 5} unit="" />
+        <YAxis width={52} domain={[0, top ?? 'auto']} tick={TICK} axisLine={false} tickLine={false} tickFormatter={formatTick} tickCount={isSmall ? 3 : 5} allowDecimals={unit !== ''} unit="" />
         <Tooltip
           isAnimationActive={false}
           cursor={{ stroke: 'var(--pd-line-strong)' }}
@@ -63,7 +63,7 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
             stroke={line.color}
             strokeDasharray={line.dash}
             strokeWidth={1.4}
-            dot={false}
+            dot={dotsOf(loneValues(rows, line.key))}
             activeDot={{ r: 2.5 }}
             isAnimationActive={false}
             type="linear"
@@ -74,8 +74,15 @@ export const TimeChart = memo(function TimeChart({ rows, lines, domain, unit, la
   );
 });
 
+/** Dots at the values given and nowhere else; none at all where every value is part of a line. */
+function dotsOf(places: ReadonlySet<number>): false | ((props: DotItemDotProps) => ReactElement) {
+  if (places.size === 0) return false;
+  return ({ cx, cy, index, stroke }) => (places.has(index) ? <circle key={index} cx={cx} cy={cy} r={2.5} fill={stroke} /> : <g key={index} />);
+}
+
 /** Exact up to five digits: on an axis, 1.1k beside 1.4k hides how far apart they are. */
 function formatTick(value: number): string {
+  if (!Number.isInteger(value) && value < 10) return value.toFixed(value < 1 ? 2 : 1);
   return value < 100_000 ? formatInteger(value) : formatCompact(value);
 }
 

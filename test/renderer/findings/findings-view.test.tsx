@@ -85,14 +85,15 @@ describe('FindingsView', () => {
     transport.answer('findings.dismiss', ({ id }) => ({ id }));
     transport.answer('findings.restore', ({ id }) => ({ id }));
     await page.press('d');
-    expect(transport.calls.at(-1)).toEqual({ name: 'findings.dismiss', input: { id: 'hang' } });
+    // Not the last call: the list is asked for whenever it may have changed.
+    expect(transport.calls).toContainEqual({ name: 'findings.dismiss', input: { id: 'hang' } });
     const dismissed = samplePage();
     transport.answer('findings.list', () => ({ ...dismissed, findings: dismissed.findings.map((finding) => ({ ...finding, isDismissed: finding.id === 'hang' })) }));
     await change(transport, 6);
     await page.until(() => !titles(page).includes('Fields that make decode wait for ever'));
     expect(page.find('section', 'Finding').textContent).toContain('Fields that make decode wait for ever');
     await page.click('button', 'Bring back');
-    expect(transport.calls.at(-1)).toEqual({ name: 'findings.restore', input: { id: 'hang' } });
+    expect(transport.calls).toContainEqual({ name: 'findings.restore', input: { id: 'hang' } });
   });
 
   it('asks again when the engine says that something changed', async () => {

@@ -119,6 +119,8 @@ describe('summarize', () => {
 describe('failure words', () => {
   it('say which leg on which instance', () => {
     const row = failedRow(4);
+    expect(failureWords({ ...row, status: 400, error: { message: 'too long', code: 'upstream_status', leg: 'prefill', instanceName: 'P0' } })).toBe('prefill P0: answered 400');
+    expect(failureWords({ ...row, status: 200, error: { message: 'broke off', code: 'upstream_status', leg: 'decode', instanceName: 'D0' } })).toBe('decode D0: upstream status');
     expect(failureWords(row)).toBe('decode D1: connect failed');
     expect(row.error && errorWords(row.error)).toBe('decode D1: connect ECONNREFUSED 10.0.4.15:8200');
     expect(row.error && errorWords({ ...row.error, message: 'decode leg on D1 closed the connection' })).toBe('decode leg on D1 closed the connection');

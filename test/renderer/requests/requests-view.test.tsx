@@ -1,7 +1,7 @@
 import { act } from 'react';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PdscopeError } from '#shared/errors.ts';
-import type { InstanceId } from '#shared/ids.ts';
+import type { InstanceId, StreamId } from '#shared/ids.ts';
 import type { RequestRow } from '#shared/request.ts';
 import { usePinCopies } from '../../../renderer/src/features/requests/pins.ts';
 import { RequestsView } from '../../../renderer/src/features/requests/requests-view.tsx';
@@ -98,6 +98,21 @@ describe('RequestsView', () => {
       [`the first of them ${hashOf(7).slice(0, 8)}… on P1`, `#/cache?sel=p1%2F0%3A${hashOf(7)}&tab=tree`],
     ]);
     expect(page.root.querySelector('svg[aria-label^="The prompt by verdict: evicted 800 tokens"]')).not.toBeNull();
+  });
+
+  it('folds the streams of a large fleet that matched least, but never the chosen one', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    const matches = Array.from({ length: 32 }, (_one, index) => ({ stream: `d${index}/0` as StreamId, instanceName: `D${index}`, role: 'decode' as const, tokens: 640 - index * 16, wasChosen: index === 30 }));
+    transport.answer('requests.why', ({ id }) => sampleReport(id, { matches }));
+    await page.press('j');
+    await act(async () => setUrlState({ tab: 'why' }));
+    await page.until(() => page.text().includes('Matched at that time'));
+    const names = (): readonly string[] => [...page.root.querySelectorAll('table')].filter(({ caption }) => caption?.textContent?.startsWith('Matched') === true).flatMap((table) => [...table.querySelectorAll('tbody th')]).map((cell) => cell.textContent ?? '');
+    expect(names()).toEqual([...Array.from({ length: 10 }, (_one, index) => `D${index}/0`), '▸D30/0 chosen']);
+    await page.click('button', 'Show 21 more streams, 480 tokens at most');
+    expect(names()).toHaveLength(32);
+    expect(globalThis.location.hash).toContain('open=matches');
   });
 
   it('asks again by itself while it is being found out why a request missed', async () => {

@@ -38,7 +38,7 @@ describe('Shell', () => {
     expect(status).toContain('http://127.0.0.1:8000/v1');
     expect(status).toContain('nixl · least-in-flight');
     expect(status).toContain('148 req/s');
-    expect(status).toContain('streams 4/5 ▲ 1 gap');
+    expect(status).toContain('streams ▲ 4/5 ▲ 1 gap');
     expect(status).toContain('dropped 12');
     expect(status).toContain('engine 61.0 MiB · 24 % of a core');
   });

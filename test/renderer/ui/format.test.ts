@@ -27,7 +27,7 @@ describe('format', () => {
     expect(formatRate(value)).toBe(text);
   });
 
-  it.each([[0, '0'], [0.462, '46.2'], [1, '100'], [0.9999, '100'], [0.999, '99.9']])('formatPercent(%d)', (share, text) => {
+  it.each([[0, '0'], [0.00007, '< 0.1'], [0.0004999, '< 0.1'], [0.0005, '0.1'], [0.462, '46.2'], [1, '100'], [0.9999, '> 99.9'], [0.9994, '99.9'], [0.999, '99.9']])('formatPercent(%d)', (share, text) => {
     expect(formatPercent(share)).toBe(text);
   });
 

@@ -82,7 +82,7 @@ describe('findings of disagreements', () => {
     expect(counts()).toEqual([]);
     watch.look([one('p0'), one('p1')], [one('p0'), one('p1')]);
     expect(counts()).toEqual([['p0', 1]]);
-    expect(findings.list().findings[0]).toMatchObject({ code: 'a', severity: 'warning', instanceName: 'P0', nextStep: 'N', evidence: [{ message: 'P0: 80 % by index, 32.5 % by by-source. M.' }] });
+    expect(findings.list().findings[0]).toMatchObject({ code: 'a', severity: 'warning', instanceName: 'P0', nextStep: 'N', evidence: [{ message: 'P0: 80 % by its KV events, 32.5 % by prompt_tokens_by_source. M.' }] });
     // Near the limit: open ones stay open, and nothing is said again.
     for (let look = 0; look < 20; look += 1) {
       watch.look(look % 4 === 0 ? [one('p0')] : [], [one('p0')]);

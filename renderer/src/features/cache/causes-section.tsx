@@ -86,7 +86,7 @@ function CauseList({ causes }: { readonly causes: readonly MissCause[] }): React
       {folded.length > 0 && (
         <>
           <Button className={classes.fold ?? ''} onClick={() => setOpen(!isOpen)} aria-expanded={isOpen}>
-            {isOpen ? 'Hide' : 'Show'} {formatInteger(folded.length)} other causes: {shareWords(share)}, {formatInteger(tokens)} tokens
+            {isOpen ? 'Hide' : 'Show'} {formatInteger(folded.length)} other causes: {formatPercent(share)} %, {formatInteger(tokens)} tokens
           </Button>
           {isOpen && <ol className={classes.causes} aria-label="Other causes">{folded.map((cause) => <Cause key={cause.id} cause={cause} />)}</ol>}
         </>
@@ -99,7 +99,7 @@ function Cause({ cause }: { readonly cause: MissCause }): ReactElement {
   const rest = cause.requestCount - Math.min(MOST_REQUESTS, cause.requests.length);
   return (
     <li className={classes.cause}>
-      <span className={classes.causeShare}>{shareWords(cause.share)}</span>
+      <span className={classes.causeShare}>{formatPercent(cause.share)} %</span>
       <span className={classes.causeBar} aria-hidden="true"><span style={{ width: `${Math.max(0.5, cause.share * 100)}%`, background: MISS_LOOK[cause.kind].color }} /></span>
       <div className={classes.causeText}>
         <p>
@@ -129,9 +129,4 @@ function Cause({ cause }: { readonly cause: MissCause }): ReactElement {
 
 function excerpt(text: string): string {
   return tokenWords({ tokens: [], text }, EXCERPT_CHARS).words;
-}
-
-/** What was missed is more than nothing, however little. */
-function shareWords(share: number): string {
-  return share > 0 && share < 0.0005 ? '< 0.1 %' : `${formatPercent(share)} %`;
 }

@@ -1,15 +1,22 @@
 import type { ReactElement } from 'react';
 import { HIT_SOURCES } from '#shared/cache.ts';
+import { ROLES, type Role } from '#shared/vocabulary.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
+import { useEngineState } from '../../stores/engine-context.tsx';
 import { ABSENT, formatCompact, formatInteger, formatPercent } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
+import { InstanceName } from '../../ui/role-mark.tsx';
 import { sampleWords, type HitTableRow } from './hit-rows.ts';
 import { SOURCE_LOOK } from './hit-sources.ts';
 import classes from './cache.module.css';
 
 /** Every instance by every source, over the window: the table behind the chart. */
-export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): ReactElement {
+export function HitTable({ rows: unordered }: { readonly rows: readonly HitTableRow[] }): ReactElement {
+  const roles = new Map(useEngineState()?.instances.map(({ id, role }) => [String(id), role]));
+  // Prefill before decode, as everywhere; the fleet and instances that left come as they are.
+  const place = ({ scope }: HitTableRow): number => (scope === '' ? -1 : ROLES.indexOf(roles.get(scope) ?? 'both'));
+  const rows = unordered.toSorted((a, b) => place(a) - place(b));
   const toTrust = useTrustOf();
   const hasConfidence = rows.some(({ cells }) => cells.index?.confidence !== undefined);
   return (
@@ -25,14 +32,14 @@ export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): R
         <tbody>
           {rows.map((row) => (
             <tr key={row.scope}>
-              <th scope="row">{row.name}</th>
+              <th scope="row"><InstanceOrFleet role={roles.get(row.scope)} name={row.name} /></th>
               {HIT_SOURCES.map((source) => {
                 const cell = row.cells[source];
                 return (
                   <td key={source} data-align="end" title={cell === undefined ? 'This source said nothing here' : `${formatInteger(cell.hitTokens)} of ${formatInteger(cell.queryTokens)} tokens${cell.sample === undefined ? '' : `, in ${sampleWords(cell.sample)}`}`}>
                     {cell?.rate === undefined ? <span className={classes.faint}>{ABSENT}</span> : (
                       <>
-                        {formatPercent(cell.rate)} % <span className={classes.dim}>of {formatCompact(cell.queryTokens)}</span>
+                        {formatPercent(cell.rate)} % <span className={classes.ofTokens}>of {formatCompact(cell.queryTokens)}</span>
                       </>
                     )}
                   </td>
@@ -45,4 +52,8 @@ export function HitTable({ rows }: { readonly rows: readonly HitTableRow[] }): R
       </table>
     </div>
   );
+}
+
+function InstanceOrFleet({ role, name }: { readonly role: Role | undefined; readonly name: string }): ReactElement {
+  return role === undefined ? <>{name}</> : <InstanceName role={role} name={name} />;
 }

@@ -12,6 +12,8 @@ export interface EvidenceTableProps {
 
 /** The kept cases, with the request behind each. */
 export function EvidenceTable({ evidence, hasPlaces }: EvidenceTableProps): ReactElement {
+  const hasHops = evidence.some(({ hop }) => hop !== undefined);
+  const hasRequests = evidence.some(({ request }) => request !== undefined);
   return (
     <div className={classes.evidence} role="region" aria-label="Evidence" tabIndex={0}>
       <table className={classes.evidenceTable}>
@@ -19,9 +21,9 @@ export function EvidenceTable({ evidence, hasPlaces }: EvidenceTableProps): Reac
           <tr>
             <th scope="col">time</th>
             {hasPlaces && <th scope="col">place</th>}
-            <th scope="col">hop</th>
+            {hasHops && <th scope="col">hop</th>}
             <th scope="col">what was seen</th>
-            <th scope="col">request</th>
+            {hasRequests && <th scope="col">request</th>}
           </tr>
         </thead>
         <tbody>
@@ -31,17 +33,19 @@ export function EvidenceTable({ evidence, hasPlaces }: EvidenceTableProps): Reac
             <tr key={`${one.atUnixMs} ${index}`}>
               <td className={classes.mono} title={formatDateTime(one.atUnixMs)}>{formatClock(one.atUnixMs)}</td>
               {hasPlaces && <td>{placeWords(one.place)}</td>}
-              <td>{one.hop ?? <span className={classes.dim}>{ABSENT}</span>}</td>
+              {hasHops && <td>{one.hop ?? <span className={classes.dim}>{ABSENT}</span>}</td>}
               <td className={classes.message}>{one.message}</td>
-              <td>
-                {one.request === undefined ? (
-                  <span className={classes.dim} title="not about one request">{ABSENT}</span>
-                ) : (
-                  <ViewLink to={{ view: 'requests', selection: one.request.id, tab: '' }} title={`Open ${one.request.requestId}`}>
-                    {`#${one.request.n}`}
-                  </ViewLink>
-                )}
-              </td>
+              {hasRequests && (
+                <td>
+                  {one.request === undefined ? (
+                    <span className={classes.dim} title="not about one request">{ABSENT}</span>
+                  ) : (
+                    <ViewLink to={{ view: 'requests', selection: one.request.id, tab: '' }} title={`Open ${one.request.requestId}`}>
+                      {`#${one.request.n}`}
+                    </ViewLink>
+                  )}
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

@@ -1,5 +1,5 @@
 import { useEffect, useRef, type KeyboardEvent, type ReactElement, type Ref } from 'react';
-import { connectorWords, instanceWords, placeWords, type FindingGroup } from '../../findings/finding-groups.ts';
+import { connectorWords, evidenceOf, instanceWords, placeWords, type FindingGroup } from '../../findings/finding-groups.ts';
 import { closedWords } from '../../findings/finding-words.ts';
 import { moveOfKey, type Move } from '../../table/selection.ts';
 import { ABSENT, formatAgo, formatCount, formatDateTime, formatInteger } from '../../ui/format.ts';
@@ -74,6 +74,7 @@ export function FindingList({ lines, selection, onSelect, onMove, onFold, nowUni
                   </button>
                   {group.isDismissed && <span className={classes.dim}> {closedWords(group.places)}</span>}
                 </span>
+                <span className={classes.latest} title={evidenceOf(group)[0]?.message}>{evidenceOf(group)[0]?.message}</span>
                 {/* Stands in for two columns where the list is narrow. */}
                 {kind !== 'place' && <span className={classes.subline}>{lineWords(group)}</span>}
               </th>

@@ -37,6 +37,7 @@ export function EventDetail({ row, isGone, currentEpoch, onFilter, onBlock, onRe
           </>
         )}
         <Button onClick={() => onFilter(`stream:${row.stream}`)}>Only this stream</Button>
+        {(row.kind === 'gap' || row.kind === 'filled' || row.kind === 'lost') && <Button onClick={() => onFilter(`stream:${row.stream} type:gap,filled,lost`)} title="Every hole in the sequence of this stream, and whether a replay filled it">What came of its gaps</Button>}
         {isGone && <span className={classes.dim}>No longer kept by the engine; shown from this page’s memory.</span>}
       </div>
       {row.note !== undefined && <Message tone={row.kind === 'error' ? 'error' : isNoteKind(row.kind) ? 'warning' : 'plain'}>{row.note}</Message>}

@@ -39,7 +39,7 @@ export function ResidentPane({ query, onQuery }: ResidentPaneProps): ReactElemen
         <TextInput
           className={classes.hashField ?? ''}
           aria-label="Beginning of the block hash, hex"
-          placeholder="hash, from its beginning"
+          placeholder="hash begins with"
           value={query.hash}
           error={isBadHash}
           onChange={(event) => onQuery({ ...query, hash: event.currentTarget.value })}
@@ -48,7 +48,8 @@ export function ResidentPane({ query, onQuery }: ResidentPaneProps): ReactElemen
         <span className={classes.dim}>{isBadHash ? 'A hash is hex: 0-9 and a-f.' : countWords(page)}</span>
       </div>
       {error !== undefined && <Message tone="error">{error.message}</Message>}
-      {page !== undefined && (
+      {page !== undefined && page.byStream.length === 0 && <p className={classes.dim}>Which blocks are resident is known from KV events, and no stream is followed.</p>}
+      {page !== undefined && page.byStream.length > 0 && (
         <div className={classes.columns}>
           <CountTable page={page} />
           <BlockTable blocks={page.blocks} />

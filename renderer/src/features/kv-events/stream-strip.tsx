@@ -32,6 +32,8 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
   const gaps = sum((stream) => stream.gaps);
   const lost = sum((stream) => stream.missedLost);
   const filled = sum((stream) => stream.gapsFilled);
+  // Of dozens, those in trouble would be out of sight below the others.
+  const worstFirst = streams.toSorted((a, b) => troubleOf(b) - troubleOf(a));
   const live = streams.filter((stream) => stream.state === 'live').length;
   return (
     <details className={classes.strip} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -61,7 +63,7 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
             </tr>
           </thead>
           <tbody>
-            {streams.map((stream) => (
+            {worstFirst.map((stream) => (
               <StreamLine key={stream.id} stream={stream} instance={instances.get(stream.instance)} nowUnixMs={engine.nowUnixMs} rates={ratesOf.get(stream.id) ?? []} steps={RATES_S / (rates?.stepS ?? RATES_S)} onPick={onPick} />
             ))}
           </tbody>
@@ -69,6 +71,12 @@ export function StreamStrip({ onPick }: { readonly onPick: (stream: string) => v
       </div>
     </details>
   );
+}
+
+/** 2: no connection, 1: data are missing or in doubt, 0: sound. From what lasts, so that lines do not change places while one reads. */
+function troubleOf({ state, confidence = 1 }: KvStreamView): number {
+  if (state !== 'live' && state !== 'silent') return 2;
+  return confidence < 1 ? 1 : 0;
 }
 
 interface StreamLineProps {
@@ -93,6 +101,8 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
   const known = rates.filter((rate) => rate !== undefined);
   // The newest sample is at the right end from the first one on: the line grows into the room, it is not stretched.
   const padded = [...Array.from<undefined>({ length: Math.max(0, steps - rates.length) }), ...rates];
+  // Of a stream that never connected nothing was observed, not even silence.
+  const isUnseen = stream.batches === 0 && stream.state !== 'live' && stream.state !== 'silent';
   return (
     <tr>
       <th scope="row">
@@ -102,9 +112,9 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
       </th>
       <td><StateMark tone={health.tone} title={health.title}>{health.words}</StateMark></td>
       <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
-      <td data-align="end">{formatRate(stream.eventsPerSecond)}</td>
+      <td data-align="end"><Num value={isUnseen ? undefined : stream.eventsPerSecond} format={formatRate} /></td>
       <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, ${known.length === 0 ? 'not known yet' : `up to ${formatRate(Math.max(...known))}`}`} /></td>
-      <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{gap.words}</td>
+      <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{isUnseen ? <span className={classes.dim}>{ABSENT}</span> : gap.words}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
       <td data-align="end" className={classes.mono}>{stream.lastSeq ?? ABSENT}</td>

@@ -5,7 +5,10 @@ import type { EngineState } from '#shared/state.ts';
 import type { Series, SeriesMetric } from '#shared/operations.ts';
 import { usePolledQuery } from '../../transport/use-polled-query.ts';
 import { evenly } from '../../ui/chart-rows.ts';
+import { describeInstance } from '../../fleet/instance-state.ts';
+import { formatInteger } from '../../ui/format.ts';
 import { SectionHead } from '../../ui/section-head.tsx';
+import { ViewLink } from '../../ui/view-link.tsx';
 import { InstanceRow } from './instance-row.tsx';
 import records from '../../ui/record-table.module.css';
 import classes from './overview.module.css';
@@ -20,6 +23,8 @@ const SPARK_METRIC: Readonly<Record<Role, { readonly metric: SeriesMetric; reado
 const SPARK_POINTS = 60;
 /** A fleet larger than this scrolls within its table, so that the chart below stays near. */
 const TALL_ABOVE = 16;
+/** Named above the table; the rest is counted. */
+const MOST_TROUBLED = 4;
 
 /** Every instance on one line, by role, with its last minutes as a small line. */
 export function InstanceTable({ engine, windowMin }: { readonly engine: EngineState; readonly windowMin: 5 | 15 }): ReactElement {
@@ -40,7 +45,9 @@ export function InstanceTable({ engine, windowMin }: { readonly engine: EngineSt
 
   return (
     <section aria-label="Instances">
-      <SectionHead title="Instances" />
+      <SectionHead title={`Instances · ${formatInteger(engine.instances.length)}`}>
+        <TroubleList engine={engine} />
+      </SectionHead>
       <div className={classes.tableScroll} data-tall={engine.instances.length > TALL_ABOVE}>
         <table className={records.table}>
           <thead>
@@ -87,4 +94,24 @@ export function InstanceTable({ engine, windowMin }: { readonly engine: EngineSt
 
 function sparkValue(point: Series['points'][number]): number | undefined {
   return point.p50 ?? point.value;
+}
+
+/** Instances that do not serve as they should, named above the table: in a large fleet they may be out of sight in it. */
+function TroubleList({ engine }: { readonly engine: EngineState }): ReactElement | undefined {
+  const troubled = engine.instances
+    .map((instance) => ({ instance, state: describeInstance(instance, engine.nowUnixMs) }))
+    .filter(({ state }) => state.tone === 'error' || state.tone === 'warning');
+  if (troubled.length === 0) return undefined;
+  const rest = troubled.slice(MOST_TROUBLED);
+  return (
+    <span className={classes.trouble}>
+      ▲ {troubled.slice(0, MOST_TROUBLED).map(({ instance, state }, index) => (
+        <Fragment key={instance.id}>
+          {index > 0 && ', '}
+          <ViewLink to={{ view: 'instances', selection: instance.id }} title={state.explanation}>{instance.name}</ViewLink> {state.words}
+        </Fragment>
+      ))}
+      {rest.length > 0 && <span title={rest.map(({ instance }) => instance.name).join(', ')}> and {formatInteger(rest.length)} more</span>}
+    </span>
+  );
 }

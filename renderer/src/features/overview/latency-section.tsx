@@ -82,7 +82,7 @@ export function LatencySection({ windowMin }: { readonly windowMin: 5 | 15 }): R
         <Legend candidates={view.candidates} lines={view.lines} shownIds={shownIds} onToggle={toggle} isFull={shownIds.size >= MAX_LINES} />
       )}
       {view !== undefined && isTable && <LatencyTable series={view.candidates} label={metric.label} />}
-      {view !== undefined && !isTable && (
+      {view !== undefined && !isTable && view.candidates.length > 0 && (
         <>
           <div className={classes.chart}>
             <TimeChart rows={view.rows} lines={view.lines.filter((line) => shownIds.has(line.key))} domain={view.domain} unit="ms" label={`${metric.label} ${percentile}`} />
@@ -124,7 +124,7 @@ interface LegendProps {
 }
 
 function Legend({ candidates, lines, shownIds, isFull, onToggle }: LegendProps): ReactElement {
-  if (candidates.length === 0) return <div className={classes.chartCaption}>no samples in the window yet</div>;
+  if (candidates.length === 0) return <div className={classes.chartCaption}>no samples in the window</div>;
   return (
     <div className={classes.legend} role="group" aria-label="Instances in the chart">
       {lines.map((line) => {

@@ -70,7 +70,7 @@ function Node({ node, engine }: { readonly node: TopologyNode; readonly engine: 
   const only = node.kind === 'instance' ? node.instances[0] : undefined;
   const state = only === undefined ? undefined : describeInstance(only, engine.nowUnixMs);
   const isQuiet = only !== undefined && (only.state === 'draining' || only.state === 'disabled');
-  const tone = state?.tone ?? 'ok';
+  const tone = state?.tone ?? (node.instances.some((one) => !isServing(one)) ? 'warning' : 'ok');
   const stroke = tone === 'error' ? 'var(--pd-error)' : tone === 'warning' ? 'var(--pd-warning)' : nodeColor(node);
   const second = secondLine(node, engine);
   const box = (
@@ -136,7 +136,11 @@ function describeNode(instance: InstanceView, role: Role | undefined): string {
 }
 
 function describeGroup(instances: readonly InstanceView[]): string {
-  const up = instances.filter((instance) => instance.state === 'up' && instance.breaker === 'closed').length;
+  const up = instances.filter(isServing).length;
   const inFlight = instances.reduce((sum, instance) => sum + instance.inFlight, 0);
   return up === instances.length ? formatCount(inFlight, 'in flight', 'in flight') : `▲ ${up} up · ${formatInteger(inFlight)}`;
+}
+
+function isServing(instance: InstanceView): boolean {
+  return instance.state === 'up' && instance.breaker === 'closed';
 }

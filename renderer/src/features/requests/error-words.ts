@@ -14,6 +14,8 @@ export function errorWords(error: RequestError): string {
 /** What stands beside the bar of a row that did not end well, short: `decode D1: upstream reset`; undefined when it did or has not ended. */
 export function failureWords(row: RequestRow): string | undefined {
   if (row.state === 'aborted') return 'the client went away';
+  // The status is what an engine says first; where the client got another one, the row shows that beside its name.
+  if (row.error?.code === 'upstream_status' && row.status !== undefined && row.status >= 400) return `${placeOf(row.error)}: answered ${row.status}`;
   if (row.error !== undefined) return `${placeOf(row.error)}: ${row.error.code.replaceAll('_', ' ')}`;
   return row.state === 'error' ? 'failed, cause not recorded' : undefined;
 }

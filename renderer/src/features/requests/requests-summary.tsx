@@ -16,13 +16,15 @@ export function RequestsSummary({ rows }: { readonly rows: readonly RequestRow[]
       <SectionHead title={`Listed requests · n = ${formatInteger(summary.requests)}`}>
         <span className={classes.dim}>
           {formatInteger(summary.byState.ok)} ok · {formatInteger(summary.byState.running)} running · {formatInteger(summary.byState.error)} errors ·{' '}
-          {formatInteger(summary.byState.aborted)} aborted. Select one to see it in full.
+          {formatInteger(summary.byState.aborted)} aborted.{summary.requests > 0 && ' Select one to see it in full.'}
         </span>
       </SectionHead>
-      <div className={classes.summary} role="group" aria-label="Percentiles and routes" tabIndex={0}>
-        <PercentileTable summary={summary} />
-        <PairTable summary={summary} />
-      </div>
+      {summary.requests > 0 && (
+        <div className={classes.summary} role="group" aria-label="Percentiles and routes" tabIndex={0}>
+          <PercentileTable summary={summary} />
+          {summary.pairs.length > 0 && <PairTable summary={summary} />}
+        </div>
+      )}
     </section>
   );
 }
@@ -53,7 +55,7 @@ function PercentileTable({ summary }: { readonly summary: RowsSummary }): ReactE
     <table className={classes.smallTable}>
       <caption>Milliseconds over the listed requests</caption>
       <thead>
-        <tr><th scope="col">phase</th><th scope="col">n</th><th scope="col">p50</th><th scope="col">p95</th><th scope="col">p99</th></tr>
+        <tr><th scope="col">phase</th>{['n', 'p50', 'p95', 'p99'].map((name) => <th key={name} scope="col" className={classes.numeric}>{name}</th>)}</tr>
       </thead>
       <tbody>
         <Line label="TTFT" values={summary.ttft} />
@@ -96,7 +98,7 @@ function PairTable({ summary }: { readonly summary: RowsSummary }): ReactElement
     <table className={classes.smallTable}>
       <caption>Routes, most errors first, then the slowest first token</caption>
       <thead>
-        <tr><th scope="col">route</th><th scope="col">requests</th><th scope="col">errors</th><th scope="col">TTFT p50</th><th scope="col">p95 ms</th></tr>
+        <tr><th scope="col">route</th>{['requests', 'errors', 'TTFT p50 ms', 'p95 ms'].map((name) => <th key={name} scope="col" className={classes.numeric}>{name}</th>)}</tr>
       </thead>
       <tbody>
         {summary.pairs.map((pair) => (

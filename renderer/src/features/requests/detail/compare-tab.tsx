@@ -47,7 +47,7 @@ function Comparison({ pinned, selected }: { readonly pinned: RequestDetail; read
       <table className={classes.smallTable}>
         <caption>Phase by phase</caption>
         <thead>
-          <tr><th scope="col">phase</th><th scope="col">pinned</th><th scope="col">selected</th><th scope="col">difference</th></tr>
+          <tr><th scope="col">phase</th>{['pinned', 'selected', 'difference'].map((name) => <th key={name} scope="col" className={classes.numeric}>{name}</th>)}</tr>
         </thead>
         <tbody>
           {compareDetails(pinned, selected).map((line) => (

@@ -6,6 +6,7 @@ import { ABSENT, formatInteger, formatMs, formatPercent } from '../../../ui/form
 import { Message } from '../../../ui/message.tsx';
 import { Num } from '../../../ui/num.tsx';
 import { rankedName } from '../../../ui/ranked-name.ts';
+import { ChosenMark } from '../../../ui/chosen-mark.tsx';
 import { RoleMark } from '../../../ui/role-mark.tsx';
 import { chosenSummary, runsOf } from './leg-groups.ts';
 import classes from './detail.module.css';
@@ -76,7 +77,7 @@ function DecisionTable({ decision }: { readonly decision: RoutingDecision }): Re
       <tbody>
         {decision.candidates.map((candidate) => (
           <tr key={candidate.instance} data-chosen={candidate.instance === decision.chosen || undefined}>
-            <th scope="row">{candidate.instance === decision.chosen ? `▸ ${chosenName(decision)}` : candidate.name}</th>
+            <th scope="row"><ChosenMark isChosen={candidate.instance === decision.chosen} />{candidate.instance === decision.chosen ? chosenName(decision) : candidate.name}</th>
             <td className={classes.numeric}>{candidate.score === undefined ? ABSENT : candidate.score.toLocaleString('en-US', { maximumFractionDigits: 2 })}</td>
             {isByPrefix && <MatchCells candidate={candidate} promptTokens={promptTokens} />}
             <td>{candidate.reason}</td>
@@ -84,8 +85,8 @@ function DecisionTable({ decision }: { readonly decision: RoutingDecision }): Re
         ))}
         {decision.excluded.map((candidate) => (
           <tr key={candidate.instance} data-excluded>
-            <th scope="row">{candidate.name}</th>
-            <td>excluded</td>
+            <th scope="row"><ChosenMark isChosen={false} />{candidate.name}</th>
+            <td className={classes.numeric}>excluded</td>
             {isByPrefix && <MatchCells candidate={candidate} promptTokens={promptTokens} />}
             <td>{candidate.reason}</td>
           </tr>

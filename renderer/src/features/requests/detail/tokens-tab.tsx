@@ -7,6 +7,8 @@ import { gapStats, type GapStats } from './token-gaps.ts';
 import classes from './detail.module.css';
 
 const PLOT_PX = 110;
+/** Room for `p99 1,204 ms`. */
+const PLOT_LEFT_PX = 76;
 
 /** The gaps between chunks: plot, percentiles, the longest stalls. */
 export function TokensTab({ detail }: { readonly detail: RequestDetail }): ReactElement {
@@ -38,11 +40,11 @@ function GapPlot({ timesMs, stats }: { readonly timesMs: readonly number[]; read
   const ref = useRef<HTMLDivElement>(null);
   const width = useElementWidth(ref);
   const y = (gapMs: number): number => PLOT_PX - 4 - (gapMs / stats.max) * (PLOT_PX - 16);
-  const step = Math.max(0, width - 60) / Math.max(1, stats.n);
+  const step = Math.max(0, width - PLOT_LEFT_PX - 6) / Math.max(1, stats.n);
   let path = '';
   for (let index = 1; index < timesMs.length; index += 1) {
     const gap = (timesMs[index] ?? 0) - (timesMs[index - 1] ?? 0);
-    path += `M${(54 + (index - 0.5) * step).toFixed(1)} ${PLOT_PX - 4}V${y(gap).toFixed(1)}`;
+    path += `M${(PLOT_LEFT_PX + (index - 0.5) * step).toFixed(1)} ${PLOT_PX - 4}V${y(gap).toFixed(1)}`;
   }
   return (
     <div ref={ref} className={classes.plotBlock}>
@@ -50,8 +52,8 @@ function GapPlot({ timesMs, stats }: { readonly timesMs: readonly number[]; read
         <path d={path} className={classes.gapBars} strokeWidth={Math.max(0.5, Math.min(6, step * 0.7))} />
         {([['p99', stats.p99], ['p50', stats.p50]] as const).map(([name, value]) => (
           <g key={name}>
-            <line x1={54} x2={width} y1={y(value)} y2={y(value)} className={classes.percentileLine} />
-            <text x={50} y={y(value) + 4} textAnchor="end" className={classes.axisText}>{name} {formatMs(value)}</text>
+            <line x1={PLOT_LEFT_PX} x2={width} y1={y(value)} y2={y(value)} className={classes.percentileLine} />
+            <text x={PLOT_LEFT_PX - 4} y={Math.min(y(value) + 4, PLOT_PX - 3)} textAnchor="end" className={classes.axisText}>{name} {formatMs(value)} ms</text>
           </g>
         ))}
       </svg>
@@ -66,15 +68,15 @@ function StallTable({ stats, firstChunk }: { readonly stats: GapStats; readonly 
     <table className={classes.smallTable}>
       <caption>Stalls: gaps of at least three medians, longest first</caption>
       <thead>
-        <tr><th scope="col">before chunk</th><th scope="col">at ms</th><th scope="col">gap ms</th><th scope="col">medians</th></tr>
+        <tr>{['before chunk', 'at ms', 'gap ms', 'medians'].map((name) => <th key={name} scope="col" className={classes.numeric}>{name}</th>)}</tr>
       </thead>
       <tbody>
         {stats.stalls.map((stall) => (
           <tr key={stall.chunk}>
-            <td>{formatInteger(firstChunk + stall.chunk + 1)}</td>
-            <td>{formatMs(stall.startMs)}</td>
-            <td>{formatMs(stall.gapMs)}</td>
-            <td>{stats.p50 > 0 ? `${(stall.gapMs / stats.p50).toFixed(1)}×` : '—'}</td>
+            <td className={classes.numeric}>{formatInteger(firstChunk + stall.chunk + 1)}</td>
+            <td className={classes.numeric}>{formatMs(stall.startMs)}</td>
+            <td className={classes.numeric}>{formatMs(stall.gapMs)}</td>
+            <td className={classes.numeric}>{stats.p50 > 0 ? `${formatMs(stall.gapMs / stats.p50)}×` : '—'}</td>
           </tr>
         ))}
       </tbody>

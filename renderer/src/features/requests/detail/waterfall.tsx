@@ -40,7 +40,7 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
   const height = tokensTop + LANE_PX + 14;
   const stalls = gaps?.stalls.slice(0, MOST_STALLS_MARKED) ?? [];
   const stallLabels = placeLabels(stalls.map((stall) => x((stall.startMs + stall.endMs) / 2)), STALL_LABEL_PX, width);
-  const tokensSub = detail.chunkTimesMs.length === 0 ? 'none seen' : `${detail.row.chunks} chunks${gaps === undefined ? '' : `, gap p50 ${formatMs(gaps.p50)}`}`;
+  const tokensSub = detail.chunkTimesMs.length === 0 ? 'none seen' : `${detail.row.chunks} chunks${gaps === undefined ? '' : `, gap p50 ${formatMs(gaps.p50)} ms`}`;
 
   return (
     <div className={classes.waterfall}>
@@ -49,8 +49,8 @@ export function Waterfall({ detail, domainMs }: WaterfallProps): ReactElement {
           <LaneName key={lane.id} lane={lane} heightPx={laneHeight(lane)} />
         ))}
         <div className={classes.laneName}>
-          <span>tokens</span>
-          <span className={classes.laneSub}>{tokensSub}</span>
+          <span className={classes.laneTitle}>tokens</span>
+          <span className={classes.laneSub} title={tokensSub}>{tokensSub}</span>
         </div>
         {layout.groupedLegs > 0 && (
           <button type="button" className={classes.moreLegs} aria-expanded={isEachShown} onClick={() => setEachShown(!isEachShown)}>

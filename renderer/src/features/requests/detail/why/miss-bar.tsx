@@ -32,12 +32,7 @@ export function MissBar({ ranges, promptTokens }: { readonly ranges: readonly Mi
             return (
               <g key={range.fromBlock} transform={`translate(${x} 0)`}>
                 <rect width={Math.max(1, size - 1)} height={BAR_PX} fill={missFill(range.kind, idPrefix)} stroke={look.color} strokeWidth={1} />
-                {hasLabel && (
-                  <>
-                    <rect x={4} y={5} width={look.label.length * CHAR_PX + 8} height={16} className={classes.barBack} />
-                    <text x={7} y={17} className={classes.barLabel}>{look.label}</text>
-                  </>
-                )}
+                {hasLabel && <text x={8} y={17} className={classes.barLabel}>{look.label}</text>}
                 <title>{`${look.label}: ${blockSpan(range)}, ${formatInteger(range.tokens)} tokens. ${range.message}`}</title>
               </g>
             );

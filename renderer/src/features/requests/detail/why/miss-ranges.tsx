@@ -49,7 +49,7 @@ function Evidence({ range }: { readonly range: MissRange }): ReactElement | unde
   if (gap !== undefined) {
     facts.push(
       <span key="gap">
-        <ViewLink to={{ view: 'kv-events', filter: `stream:${gap.stream} type:gap,lost`, selection: '' }} title="Show the gaps of this stream">gap in {gap.stream}</ViewLink>, {gap.fromSeq === gap.toSeq ? `batch ${formatInteger(gap.fromSeq)}` : `batches ${formatInteger(gap.fromSeq)} to ${formatInteger(gap.toSeq)}`}
+        <ViewLink to={{ view: 'kv-events', filter: `stream:${gap.stream} type:gap,filled,lost`, selection: '' }} title="Show the gaps of this stream, and what came of them">gap in {gap.stream}</ViewLink>, {gap.fromSeq === gap.toSeq ? `batch ${formatInteger(gap.fromSeq)}` : `batches ${formatInteger(gap.fromSeq)} to ${formatInteger(gap.toSeq)}`}
       </span>,
     );
   }
