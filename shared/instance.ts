@@ -22,7 +22,7 @@ export const KvBytesPerTokenSchema = z.number().int().min(1).max(64 * 1024 * 102
 const EngineEndpointSchema = z.string().regex(/^(tcp|ipc):\/\/.+/, 'must start with tcp:// or ipc://');
 
 /** Where one instance publishes KV-cache events. vLLM: PUB socket at port + data-parallel rank. */
-export const KvEventsConfigSchema = z.object({
+export const KvEventsConfigSchema = z.strictObject({
   /** ZMQ endpoint of rank 0, e.g. `tcp://10.0.0.1:5557`. `tcp` ranks use port + rank. */
   endpoint: EngineEndpointSchema,
   /** ROUTER endpoint for replay, rank 0. Default: none. */
@@ -37,7 +37,7 @@ export const KvEventsConfigSchema = z.object({
 export type KvEventsConfig = z.infer<typeof KvEventsConfigSchema>;
 
 /** What a person or a config file gives to add an instance. */
-export const InstanceSpecSchema = z.object({
+export const InstanceSpecSchema = z.strictObject({
   role: RoleSchema,
   /** `host:port` or `http(s)://host:port`; IPv6 in brackets. Parsed and normalised by the fleet. */
   url: z.string().min(1).max(2048),

@@ -81,16 +81,16 @@ export interface InstanceAnswer {
   readonly message?: string;
 }
 
-const ofInstances = z.object({
+const ofInstances = z.strictObject({
   /** Default: all instances. */
   ids: z.array(InstanceIdSchema).max(1024).optional(),
 });
 
-const byId = z.object({ id: InstanceIdSchema });
+const byId = z.strictObject({ id: InstanceIdSchema });
 
-/** Input schemas by operation name. */
+/** Input schemas by operation name. What they do not know is refused: a misspelt key would be lost in silence. */
 export const OPERATION_INPUTS = {
-  'state.get': z.object({}),
+  'state.get': z.strictObject({}),
   'instance.probe': InstanceSpecSchema,
   'instance.add': InstanceSpecSchema.extend({ force: z.boolean().default(false) }),
   'instance.drain': byId.extend({
@@ -103,73 +103,73 @@ export const OPERATION_INPUTS = {
     /** Remove even while requests are in flight (they are cancelled). Default false: refused with the count. */
     force: z.boolean().default(false),
   }),
-  'policy.set': z.object({ policy: PolicyNameSchema }),
-  'connector.set': z.object({ connector: ConnectorNameSchema }),
-  'connector.status': z.object({}),
+  'policy.set': z.strictObject({ policy: PolicyNameSchema }),
+  'connector.set': z.strictObject({ connector: ConnectorNameSchema }),
+  'connector.status': z.strictObject({}),
   'protocol.set': ProtocolChangeSchema,
-  'capture.set': z.object({ isOn: z.boolean() }),
-  'explain.set': z.object({ isOn: z.boolean() }),
+  'capture.set': z.strictObject({ isOn: z.boolean() }),
+  'explain.set': z.strictObject({ isOn: z.boolean() }),
   'profile.start': ofInstances,
   'profile.stop': ofInstances,
-  'findings.list': z.object({
+  'findings.list': z.strictObject({
     /** Dismissed ones too. Default false. */
     all: z.boolean().default(false),
     instance: InstanceIdSchema.optional(),
   }),
-  'findings.dismiss': z.object({ id: z.string().min(1).max(256) }),
-  'findings.restore': z.object({ id: z.string().min(1).max(256) }),
-  'findings.clear': z.object({}),
-  'requests.get': z.object({ id: RecordIdSchema }),
-  'requests.clear': z.object({}),
-  'kv.blocks': z.object({
+  'findings.dismiss': z.strictObject({ id: z.string().min(1).max(256) }),
+  'findings.restore': z.strictObject({ id: z.string().min(1).max(256) }),
+  'findings.clear': z.strictObject({}),
+  'requests.get': z.strictObject({ id: RecordIdSchema }),
+  'requests.clear': z.strictObject({}),
+  'kv.blocks': z.strictObject({
     stream: StreamIdSchema.optional(),
     medium: z.string().max(64).optional(),
     /** Hex prefix of a block hash. */
     hash: z.string().regex(/^[0-9a-fA-F]*$/).max(128).optional(),
     limit: z.number().int().min(1).max(2000).default(200),
   }),
-  'kv.rates': z.object({}),
-  'kv.clear': z.object({}),
+  'kv.rates': z.strictObject({}),
+  'kv.clear': z.strictObject({}),
   /** The raw frames of the message that a row of the KV events view came from. */
-  'kv.frames': z.object({ n: z.number().int().min(1) }),
-  'cache.hits': z.object({
+  'kv.frames': z.strictObject({ n: z.number().int().min(1) }),
+  'cache.hits': z.strictObject({
     windowS: z.number().int().min(10).max(900).default(300),
     stepS: z.number().int().min(1).max(60).default(5),
   }),
-  'cache.residency': z.object({ cells: z.number().int().min(16).max(8192).default(2048) }),
-  'cache.tree': z.object({
+  'cache.residency': z.strictObject({ cells: z.number().int().min(16).max(8192).default(2048) }),
+  'cache.tree': z.strictObject({
     /** Default: the top. */
     node: z.number().int().min(0).optional(),
     instance: InstanceIdSchema.optional(),
     orderBy: z.enum(['blocks', 'reuse', 'recent']).default('blocks'),
     limit: z.number().int().min(1).max(500).default(100),
   }),
-  'cache.search': z.object({
+  'cache.search': z.strictObject({
     /** Text is tokenised by an instance; either this or tokens. */
     text: z.string().min(1).max(100_000).optional(),
     tokens: z.array(z.number().int().min(0)).min(1).max(10_000).optional(),
     limit: z.number().int().min(1).max(200).default(50),
   }),
-  'cache.difference': z.object({
+  'cache.difference': z.strictObject({
     /** Default: prefill instances on the left, decode instances on the right. */
     left: z.array(InstanceIdSchema).max(256).optional(),
     right: z.array(InstanceIdSchema).max(256).optional(),
     /** For what was transferred; what is held is of now. */
     windowS: z.number().int().min(10).max(900).default(300),
   }),
-  'cache.storms': z.object({
+  'cache.storms': z.strictObject({
     windowS: z.number().int().min(10).max(3600).default(300),
     /** Evicted and needed again within this time counts. */
     withinS: z.number().int().min(1).max(600).default(30),
   }),
-  'cache.block': z.object({
+  'cache.block': z.strictObject({
     node: z.number().int().min(0).optional(),
     stream: StreamIdSchema.optional(),
     hash: z.string().regex(/^[0-9a-fA-F]+$/).max(128).optional(),
   }),
-  'requests.why': z.object({ id: RecordIdSchema }),
-  'cache.misses': z.object({ windowS: z.number().int().min(10).max(900).default(300) }),
-  'series.query': z.object({
+  'requests.why': z.strictObject({ id: RecordIdSchema }),
+  'cache.misses': z.strictObject({ windowS: z.number().int().min(10).max(900).default(300) }),
+  'series.query': z.strictObject({
     metrics: z.array(z.enum(SERIES_METRICS)).min(1).max(10),
     instances: z.array(InstanceIdSchema).max(256).optional(),
     /** How far back, seconds. */
@@ -182,7 +182,7 @@ export const OPERATION_INPUTS = {
     /** Batches to skip (`event-gap`), delay factor (`slow`). Default by fault. */
     amount: z.number().positive().max(1e6).optional(),
   }),
-  'sim.traffic': z.object({ requestsPerSecond: z.number().min(0).max(2000) }),
+  'sim.traffic': z.strictObject({ requestsPerSecond: z.number().min(0).max(2000) }),
 } as const;
 
 export type OperationName = keyof typeof OPERATION_INPUTS;

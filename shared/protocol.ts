@@ -27,7 +27,7 @@ export const ProtocolSettingsSchema = z.object({
 export type ProtocolSettings = z.output<typeof ProtocolSettingsSchema>;
 
 /** A change of some settings. Not `partial()` of the above: zod fills the defaults of absent keys in, which would undo the rest. */
-export const ProtocolChangeSchema = z.object({
+export const ProtocolChangeSchema = z.strictObject({
   blockFatal: z.boolean().optional(),
   reemitStreams: z.boolean().optional(),
   encodeStage: z.enum(['auto', 'off']).optional(),

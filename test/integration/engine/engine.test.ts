@@ -148,6 +148,9 @@ describe('engine', () => {
     ['policy.set', { policy: 'best' }, /policy.set: policy: .*round-robin/u],
     ['instance.add', { role: 'decode' }, /instance.add: url: /u],
     ['instance.add', 7, /instance.add: .*object/u],
+    ['instance.add', { role: 'decode', url: '127.0.0.1:1', dpsize: 2 }, /instance.add: .*"dpsize"/u],
+    ['instance.add', { role: 'decode', url: '127.0.0.1:1', kvEvents: { endpoint: 'tcp://127.0.0.1:1', replay: 'tcp://127.0.0.1:2' } }, /instance.add: kvEvents: .*"replay"/u],
+    ['state.get', { verbose: true }, /state.get: .*"verbose"/u],
     ['series.query', { metrics: ['ttft'] }, /series.query: metrics.0: /u],
     ['kv.blocks', { hash: 'xyz' }, /kv.blocks: hash: /u],
   ] as const)('names the field of a bad input: %s', async (name, input, message) => {
