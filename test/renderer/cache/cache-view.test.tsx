@@ -10,7 +10,7 @@ import { FakeTransport } from '../fixtures/fake-transport.ts';
 import { mount, type Mounted } from '../fixtures/mount.tsx';
 import { sampleState } from '../fixtures/sample-state.ts';
 import { withLayout } from '../table/layout.ts';
-import { sampleBlock, sampleDifference, sampleHits, samplePage, sampleResidency, sampleStorms, sampleSummary, SURE } from './sample-cache.ts';
+import { sampleBlock, sampleDifference, sampleHits, samplePage, sampleResidency, sampleResidencyRow, sampleStorms, sampleSummary, SURE } from './sample-cache.ts';
 
 function answering(): FakeTransport {
   const transport = new FakeTransport();
@@ -224,6 +224,38 @@ describe('CacheView', () => {
     expect(page.text()).toContain('12 requests: no instance could tokenise the prompt');
     await page.click('a', '#59');
     expect(globalThis.location.hash).toBe('#/requests?sel=r59&tab=why');
+  });
+
+  it('draws storms with a caption, marks of role, and lanes in the order of the table by instance', async () => {
+    const transport = answering();
+    const storms = sampleStorms();
+    // The answer has the newest first: not what the table is sorted by.
+    transport.answer('cache.storms', () => ({ ...storms, storms: [...storms.storms].reverse() }));
+    await using page = await show({ tab: 'storms', windowMin: 5 }, transport);
+    await page.until(() => page.text().includes('Storms by stream'));
+    const timeline = page.root.querySelector('figure');
+    const lanes = [...timeline?.querySelectorAll('text') ?? []].map((text) => text.textContent ?? '').filter((text) => text.includes('/'));
+    const instances = [...page.find('section', 'By instance').querySelectorAll('tbody th')].map((cell) => cell.textContent);
+    expect(instances).toEqual(['P1', 'D0']);
+    expect(lanes).toEqual(['P1/0', 'D0/0']);
+    expect([...timeline?.querySelectorAll('[data-role]') ?? []].map((mark) => mark.getAttribute('data-role'))).toEqual(['prefill', 'decode']);
+  });
+
+  it('maps no 0 blocks for a stream that was never heard, and a 0 for one that was', async () => {
+    const state = sampleState();
+    const transport = answering();
+    const row = (name: string) => ({ ...sampleResidencyRow(name, 0, 2048), capacityBlocks: 2048 });
+    transport.answer('cache.residency', () => ({ ...sampleResidency(2048), rows: [sampleResidencyRow('P0', 9881, 2048), row('P1'), row('D0')] }));
+    const streams = state.streams.map((stream) => (stream.id === 'p1/0' ? { ...stream, state: 'connecting' as const, batches: 0, resident: [] } : stream));
+    await using page = await show({ tab: 'residency', form: 'table' }, transport, { ...state, streams });
+    await page.until(() => page.root.querySelectorAll('tbody tr').length === 3);
+    const figures = [...page.root.querySelectorAll('tbody tr')].map((line) => [...line.querySelectorAll('td')].slice(0, 5).map((cell) => cell.textContent));
+    expect(figures[1]).toEqual(['—', '2,048', '—', '—', '—']);
+    expect(figures[2]).toEqual(['0', '2,048', '2,048', '0', '1']);
+    await act(async () => setUrlState({ form: '' }));
+    await page.until(() => page.text().includes('none known: no batch of its events was received'));
+    expect(page.text()).toContain('— of 2,048');
+    expect(page.text()).toContain('no placed block0 of 2,048');
   });
 
   it('lists storms with their samples', async () => {

@@ -179,8 +179,14 @@ describe('stormed instances', () => {
 
 describe('storm bars', () => {
   it('gives each stream a lane and cuts at the window', () => {
-    const { lanes, bars } = stormBars(sampleStorms().storms, { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220 });
+    const { lanes, bars } = stormBars(sampleStorms().storms, { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220, instances: ['p1', 'd0'] as InstanceId[] });
     expect(lanes.map(({ name }) => name)).toEqual(['P1/0', 'D0/0']);
     expect(bars.map(({ lane, x, width }) => [lane, x, width])).toEqual([[0, 0, 11], [0, 130, 12], [1, 159, 3]]);
+  });
+
+  it('orders the lanes as the instances are given, those that are not given last', () => {
+    const lanesOf = (instances: readonly string[]): readonly string[] => stormBars(sampleStorms().storms, { fromUnixMs: CACHE_NOW - 220_000, toUnixMs: CACHE_NOW, widthPx: 220, instances: instances as readonly InstanceId[] }).lanes.map(({ name }) => name);
+    expect(lanesOf(['d0', 'p1'])).toEqual(['D0/0', 'P1/0']);
+    expect(lanesOf(['p1'])).toEqual(['P1/0', 'D0/0']);
   });
 });

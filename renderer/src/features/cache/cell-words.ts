@@ -6,6 +6,9 @@ export function rowName({ instanceName, stream, medium }: Pick<ResidencyRow, 'in
   return `${instanceName}/${stream.slice(stream.lastIndexOf('/') + 1)}${medium === 'GPU' ? '' : ` ${medium}`}`;
 }
 
+/** In the place of cells and counts of a stream that was never heard. */
+export const UNHEARD = 'none known: no batch of its events was received';
+
 /** What addresses name a row by. */
 export function rowKey({ stream, medium }: Pick<ResidencyRow, 'stream' | 'medium'>): string {
   return medium === 'GPU' ? stream : `${stream} ${medium}`;

@@ -1,4 +1,6 @@
 /** Where each cell of the residency map is. All lengths in px. */
+import type { ResidencyRow } from '#shared/cache.ts';
+import type { KvStreamView } from '#shared/kv.ts';
 
 /** Side of a cell and the distance from one to the next. */
 export const CELL_PX = 7;
@@ -24,6 +26,11 @@ export function mapLayout({ widthPx, heightPx, rows }: { readonly widthPx: numbe
   const linesThatFit = Math.floor((heightPx / Math.max(1, rows) - ROW_PADDING_PX) / PITCH_PX);
   const lines = Math.min(MOST_LINES, Math.max(2, linesThatFit));
   return { columns, lines, cells: Math.min(MOST_CELLS, Math.max(LEAST_CELLS, columns * lines)) };
+}
+
+/** Whether a stream ever said a word about its blocks: without one its 0 is a guess. */
+export function isHeard(streams: readonly Pick<KvStreamView, 'id' | 'batches'>[], row: Pick<ResidencyRow, 'stream' | 'blocks'>): boolean {
+  return row.blocks > 0 || (streams.find(({ id }) => id === row.stream)?.batches ?? 1) > 0;
 }
 
 /** Lines that `count` cells take. */

@@ -5,10 +5,12 @@ import { useRef, type ReactElement } from 'react';
 import type { ResidencyRow } from '#shared/cache.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
-import { formatDuration, formatInteger } from '../../ui/format.ts';
+import { useEngineSelector } from '../../stores/engine-context.tsx';
+import { ABSENT, formatDuration, formatInteger } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
 import { InstanceName } from '../../ui/role-mark.tsx';
-import { cellBlocks, meanWords, rowKey, rowName } from './cell-words.ts';
+import { cellBlocks, meanWords, rowKey, rowName, UNHEARD } from './cell-words.ts';
+import { isHeard } from './residency-layout.ts';
 import { countSteps, type Scale } from './residency-scale.ts';
 import { LinkButton } from '../../ui/link-button.tsx';
 import classes from './cache.module.css';
@@ -26,6 +28,7 @@ export interface ResidencyTableProps {
 
 export function ResidencyTable({ rows, scale, chosen, onChoose, onPick }: ResidencyTableProps): ReactElement {
   const toTrust = useTrustOf();
+  const streams = useEngineSelector((engine) => engine?.streams) ?? [];
   const row = rows.find((one) => rowKey(one) === chosen) ?? rows[0];
   return (
     <div className={classes.tableBox}>
@@ -39,18 +42,22 @@ export function ResidencyTable({ rows, scale, chosen, onChoose, onPick }: Reside
           </tr>
         </thead>
         <tbody>
-          {rows.map((one) => (
-            <tr key={rowKey(one)}>
-              <th scope="row"><InstanceName role={one.role} name={rowName(one)} /></th>
-              <td data-align="end">{formatInteger(one.blocks)}</td>
-              <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(one.capacityBlocks)}</td>
-              <td data-align="end">{one.capacityBlocks === undefined ? '—' : formatInteger(Math.max(0, one.capacityBlocks - one.blocks))}</td>
-              <td data-align="end">{formatInteger(one.unplaced)}</td>
-              <td data-align="end">{formatInteger(one.blocksPerCell)}</td>
-              {countSteps(scale, one).map((count, index) => <td key={scale.steps[index]?.label} data-align="end">{formatInteger(count)}</td>)}
-              <td><TrustMark trust={toTrust(one.confidence)} /></td>
-            </tr>
-          ))}
+          {rows.map((one) => {
+            const isKnown = isHeard(streams, one);
+            const known = (value: number): string => (isKnown ? formatInteger(value) : ABSENT);
+            return (
+              <tr key={rowKey(one)}>
+                <th scope="row"><InstanceName role={one.role} name={rowName(one)} /></th>
+                <td data-align="end" title={isKnown ? undefined : UNHEARD}>{known(one.blocks)}</td>
+                <td data-align="end">{one.capacityBlocks === undefined ? ABSENT : formatInteger(one.capacityBlocks)}</td>
+                <td data-align="end">{one.capacityBlocks === undefined ? ABSENT : known(Math.max(0, one.capacityBlocks - one.blocks))}</td>
+                <td data-align="end">{known(one.unplaced)}</td>
+                <td data-align="end">{known(one.blocksPerCell)}</td>
+                {countSteps(scale, one).map((count, index) => <td key={scale.steps[index]?.label} data-align="end">{known(count)}</td>)}
+                <td><TrustMark trust={toTrust(one.confidence)} /></td>
+              </tr>
+            );
+          })}
         </tbody>
       </table>
       <NativeSelect

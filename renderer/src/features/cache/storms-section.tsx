@@ -18,6 +18,7 @@ import { InstanceName } from '../../ui/role-mark.tsx';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import { NoCache } from './no-cache.tsx';
+import { stormStream } from './storm-bars.ts';
 import { StormInstances } from './storm-instances.tsx';
 import { StormTimeline } from './storm-timeline.tsx';
 import classes from './cache.module.css';
@@ -49,7 +50,7 @@ export function StormsSection({ onOpen }: { readonly onOpen: (ref: BlockRef) => 
       {value !== undefined && value.storms.length === 0 && (isKnown ? <EmptyState title="No eviction storm" text={value.fewBlocks === 0 ? `No stream evicted a block and stored it again within ${within} s in the last ${url.windowMin} minutes, as far as its events were seen.` : `${fewWords(value)}.`} /> : <NoCache />)}
       {value !== undefined && value.storms.length > 0 && (
         <>
-          <StormTimeline storms={value.storms} fromUnixMs={nowUnixMs - windowS * 1000} toUnixMs={nowUnixMs} />
+          <StormTimeline storms={value.storms} fromUnixMs={nowUnixMs - windowS * 1000} toUnixMs={nowUnixMs} withinS={Number(within)} />
           {value.completeSinceUnixMs !== undefined && <div className={classes.notice}><Message tone="warning">Too many evictions were followed by a store to keep them all: storms before {formatClock(value.completeSinceUnixMs)} are incomplete.</Message></div>}
           {value.fewBlocks > 0 && <div className={classes.notice}>Besides, {fewWords(value)}.</div>}
           <StormInstances storms={value.storms} withinS={Number(within)} />
@@ -79,7 +80,7 @@ function StormTable({ storms, onOpen }: { readonly storms: readonly EvictionStor
           <tbody>
             {storms.map((storm) => {
               const role = roles?.find(({ id }) => id === storm.instance)?.role;
-              const name = `${storm.instanceName}/${storm.stream.slice(storm.stream.lastIndexOf('/') + 1)}`;
+              const name = stormStream(storm);
               return (
                 <tr key={keyOf(storm)} data-chosen={storm === picked || undefined}>
                   <th scope="row">{role === undefined ? name : <InstanceName role={role} name={name} />}</th>
