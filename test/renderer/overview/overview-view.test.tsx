@@ -1,5 +1,5 @@
 import { act } from 'react';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { InstanceId } from '#shared/ids.ts';
 import type { EngineState } from '#shared/state.ts';
 import { OverviewView } from '../../../renderer/src/features/overview/overview-view.tsx';
@@ -24,12 +24,25 @@ function tile(page: Mounted, label: string): string {
   return (term?.nextElementSibling?.textContent ?? 'no such tile').replaceAll('\u2009', ' ');
 }
 
+/** Observers of sizes see this one; happy-dom lays nothing out. */
+function measured(inlineSize: number, blockSize: number): void {
+  vi.stubGlobal('ResizeObserver', class {
+    constructor(readonly onSize: (entries: readonly unknown[]) => void) {}
+    observe(): void {
+      this.onSize([{ contentRect: { x: 0, y: 0, top: 0, left: 0, bottom: blockSize, right: inlineSize, width: inlineSize, height: blockSize }, borderBoxSize: [{ inlineSize, blockSize }] }]);
+    }
+    unobserve(): void {}
+    disconnect(): void {}
+  });
+}
+
 describe('OverviewView', () => {
   beforeEach(() => {
     globalThis.location.hash = '#/overview';
   });
   afterEach(() => {
     document.body.replaceChildren();
+    vi.unstubAllGlobals();
   });
 
   it('shows the fleet totals with both percentiles', async () => {
@@ -64,6 +77,21 @@ describe('OverviewView', () => {
     expect(text).toContain('draining, 6 left');
     expect(text).toMatch(/✕ down 12.s/);
     expect(text).toContain('▲ 23 missed');
+  });
+
+  it('outlines a box in the hue of its role also when its state is bad, and says the state by ground, shape and words', async () => {
+    const state = sampleState();
+    measured(1000, 300);
+    const instances = state.instances.map((instance) => (instance.role === 'decode' ? { ...instance, state: 'up' as const, breaker: 'open' as const } : instance));
+    await using page = await show({ ...state, instances });
+    const topology = page.find('section', 'Topology');
+    await page.until(() => topology.querySelector('svg') !== null);
+    const boxes = [...topology.querySelectorAll('[role="link"]')].filter((box) => box.querySelector('rect')?.getAttribute('stroke') === 'var(--pd-role-decode)');
+    expect(boxes.map((box) => [...box.querySelectorAll('text')].map((text) => text.textContent))).toEqual(['D0', 'D1', 'D2'].map((name) => [name, '▲ breaker open']));
+    const broken = boxes.map((box) => box.querySelector('rect'));
+    for (const box of broken) {
+      expect(box?.getAttribute('data-tone')).toBe('warning');
+    }
   });
 
   it('shows the worst open findings with their newest evidence, and the way to the rest', async () => {

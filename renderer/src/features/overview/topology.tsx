@@ -6,6 +6,7 @@ import type { Role } from '#shared/vocabulary.ts';
 import { describeInstance } from '../../fleet/instance-state.ts';
 import { ROLE_COLOR } from '../../theme/palette.ts';
 import { formatCompact, formatCount, formatInteger, formatMs, formatRate } from '../../ui/format.ts';
+import { TONE_SHAPE } from '../../ui/state-mark.tsx';
 import { useUrlState } from '../../url/use-url-state.ts';
 import classes from './topology.module.css';
 import { edgePath, edgeWidth, layoutTopology, NODE_HEIGHT, NODE_WIDTH, routeEdges, type TopologyEdge, type TopologyNode } from './topology-layout.ts';
@@ -65,17 +66,17 @@ function HandoffCaption({ engine, nodes }: { readonly engine: EngineState; reado
   );
 }
 
+/** The outline is the role's, always; a state shows as ground, shape and words, because its amber would pass for prefill. */
 function Node({ node, engine }: { readonly node: TopologyNode; readonly engine: EngineState }): ReactElement {
   const [, setUrl] = useUrlState();
   const only = node.kind === 'instance' ? node.instances[0] : undefined;
   const state = only === undefined ? undefined : describeInstance(only, engine.nowUnixMs);
   const isQuiet = only !== undefined && (only.state === 'draining' || only.state === 'disabled');
   const tone = state?.tone ?? (node.instances.some((one) => !isServing(one)) ? 'warning' : 'ok');
-  const stroke = tone === 'error' ? 'var(--pd-error)' : tone === 'warning' ? 'var(--pd-warning)' : nodeColor(node);
   const second = secondLine(node, engine);
   const box = (
     <>
-      <rect width={NODE_WIDTH} height={NODE_HEIGHT} className={classes.box} stroke={stroke} strokeDasharray={isQuiet ? '4 3' : undefined}>
+      <rect width={NODE_WIDTH} height={NODE_HEIGHT} className={classes.box} data-tone={tone} stroke={nodeColor(node)} strokeDasharray={isQuiet ? '4 3' : undefined}>
         <title>{`${labelOf(node)}: ${state?.words ?? second}${state?.explanation === undefined ? '' : ` (${state.explanation})`}`}</title>
       </rect>
       <text x={9} y={16} className={classes.name}>
@@ -128,8 +129,9 @@ function secondLine(node: TopologyNode, engine: EngineState): string {
 
 function describeNode(instance: InstanceView, role: Role | undefined): string {
   if (instance.state === 'draining') return `draining ${formatInteger(instance.inFlight)}`;
+  if (instance.state === 'down') return `${TONE_SHAPE.error} down`;
   if (instance.state !== 'up') return instance.state;
-  if (instance.breaker === 'open') return '▲ breaker open';
+  if (instance.breaker === 'open') return `${TONE_SHAPE.warning} breaker open`;
   const { tokensPerSecond } = instance;
   if (tokensPerSecond === undefined || role === 'encode') return `${formatInteger(instance.inFlight)} in flight`;
   return `${formatInteger(instance.inFlight)} · ${formatCompact(Math.round(tokensPerSecond))} tok/s`;
@@ -138,7 +140,7 @@ function describeNode(instance: InstanceView, role: Role | undefined): string {
 function describeGroup(instances: readonly InstanceView[]): string {
   const up = instances.filter(isServing).length;
   const inFlight = instances.reduce((sum, instance) => sum + instance.inFlight, 0);
-  return up === instances.length ? formatCount(inFlight, 'in flight', 'in flight') : `▲ ${up} up · ${formatInteger(inFlight)}`;
+  return up === instances.length ? formatCount(inFlight, 'in flight', 'in flight') : `${TONE_SHAPE.warning} ${up} up · ${formatInteger(inFlight)}`;
 }
 
 function isServing(instance: InstanceView): boolean {
