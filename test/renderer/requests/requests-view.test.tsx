@@ -166,6 +166,35 @@ describe('RequestsView', () => {
     expect(line?.slice(1, 5)).toEqual(['640', '40', '40.0 %', '86 %']);
   });
 
+  it('folds a decision over many candidates to the chosen and the best, and counts those left out', async () => {
+    const { page, transport } = await show(rowsTo(6));
+    await using _ = page;
+    const candidateAt = (index: number) => ({ instance: `p${index}` as InstanceId, name: `P${index}`, score: 100 - index, reason: `${100 - index} in flight` });
+    let count = 16;
+    transport.answer('requests.get', ({ id }) => {
+      const detail = sampleDetail(rowsTo(6).find((row) => row.id === id) ?? failedRow(1));
+      const [decision] = detail.decisions;
+      if (decision === undefined) throw new Error('the sample has decisions');
+      const excluded = [{ instance: 'p90' as InstanceId, name: 'P90', reason: 'down' }];
+      return { ...detail, decisions: [{ ...decision, chosen: 'p3' as InstanceId, candidates: Array.from({ length: count }, (_one, index) => candidateAt(index)), excluded }] };
+    });
+    await act(async () => setUrlState({ selection: 'r6', tab: 'routing' }));
+    const names = (): readonly string[] => [...page.root.querySelectorAll('table')].filter(({ caption }) => caption?.textContent?.includes('least-in-flight') === true).flatMap((table) => [...table.querySelectorAll('tbody th')]).map((cell) => cell.textContent ?? '');
+    await page.until(() => names().length > 0);
+    expect(names()).toEqual(['▸P3', 'P15', 'P14', 'P13', 'P12', 'P11', 'P10', 'P9']);
+    await page.click('button', 'Show 8 more candidates, 1 excluded');
+    expect(names()).toHaveLength(17);
+    expect(names().at(-1)).toBe('P90');
+    expect(globalThis.location.hash).toContain('open=candidates-1');
+    await page.click('button', 'Show the best 8 only');
+    expect(names()).toHaveLength(8);
+    count = 14;
+    await act(async () => setUrlState({ selection: 'r5' }));
+    await page.until(() => names().length === 15);
+    expect(names()[0]).toBe('P0');
+    expect(page.text()).not.toContain('more candidate');
+  });
+
   it('asks the engine for a filter, not the page', async () => {
     const { page, transport } = await show(rowsTo(3));
     await using _ = page;
