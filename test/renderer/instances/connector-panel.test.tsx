@@ -129,7 +129,10 @@ describe('ConnectorPanel', () => {
       ['D0/0', '20', '240 / 432', '11.0 / 19.8', '—'],
       ['D0/1', '22', '256 / 461', '12.0 / 21.6', '—'],
     ]);
-    for (const fact of ['NixlConnector', '6f1c2b9e', '16 tokens', 'kv_lease_duration']) expect(page.text()).toContain(fact);
+    for (const fact of ['NixlConnector', '6f1c2b9e', '16 tokens']) expect(page.text()).toContain(fact);
+    const facts = Object.fromEntries([...page.root.querySelectorAll('dt')].map((term) => [term.textContent, term.nextElementSibling?.textContent]));
+    // What is not known to have a unit gets none.
+    expect(facts).toMatchObject({ kv_lease_duration: '30 s', decoder_kv_blocks_ttl: '480 s', kv_recompute_threshold: '64 tokens', num_threads: '7' });
   });
 
   it('says how an instance joined that registered itself, and that an engine is silent about its transfer', async () => {

@@ -20,6 +20,16 @@ export function dpSizeWords({ dpSize, dpSizeSource }: Pick<InstanceView, 'dpSize
   return `${dpSize} (${DP_SOURCE[dpSizeSource]})`;
 }
 
+/** Units of settings of NixlConnector, which the engine gives as bare numbers. */
+const UNITS: ReadonlyMap<string, string> = new Map([['kv_lease_duration', 's'], ['decoder_kv_blocks_ttl', 's'], ['kv_recompute_threshold', 'tokens']]);
+
+/** A value of kv_connector_extra_config as the engine has it, with its unit where there is one. */
+function extraWords(name: string, value: unknown): string {
+  const unit = UNITS.get(name);
+  if (typeof value === 'number' && unit !== undefined) return `${value} ${unit}`;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
 /** What the engine says about its KV transfer. It does so in development mode only; nothing is guessed. */
 export function TransferSection({ instance }: { readonly instance: InstanceView }): ReactElement {
   const { transfer, bootstrapPort, kvBytesPerToken = transfer?.kvBytesPerToken } = instance;
@@ -43,7 +53,7 @@ export function TransferSection({ instance }: { readonly instance: InstanceView 
             ['KV bytes per token', kvBytesPerToken === undefined ? undefined : `${formatInteger(kvBytesPerToken)} (${instance.kvBytesPerToken === undefined ? 'worked out from the model and cache configuration' : 'given when it was added'})`],
             ['load failure policy', transfer?.loadFailurePolicy],
             ['bootstrap port', bootstrapPort],
-            ...extra.map(([name, value]) => [name, <code key={name} className={classes.mono}>{typeof value === 'string' ? value : JSON.stringify(value)}</code>] as const),
+            ...extra.map(([name, value]) => [name, <code key={name} className={classes.mono}>{extraWords(name, value)}</code>] as const),
           ]}
         />
       </div>
