@@ -5,7 +5,7 @@ import { VIEWS, VIEW_TITLES } from '#shared/views.ts';
 import { useEngineSelector } from '../stores/engine-context.tsx';
 import { useConnection } from '../transport/transport-context.tsx';
 import type { ConnectionState } from '../transport/transport.ts';
-import { formatCompact, formatRate } from '../ui/format.ts';
+import { formatCompact, formatRate, formatWholePercent } from '../ui/format.ts';
 import { SEVERITY_SHAPE } from '../ui/severity-mark.tsx';
 import { StateMark, type Tone } from '../ui/state-mark.tsx';
 import { formatHash, switchView } from '../url/url-state.ts';
@@ -66,7 +66,7 @@ export function LeftRail(): ReactElement {
 
 /** Share of prompt tokens that prefill reported as cached, last five minutes; nothing when none was reported. */
 function cachedShare({ promptTokens5m, cachedTokens5m }: EngineState): string | undefined {
-  return promptTokens5m === undefined || promptTokens5m === 0 || cachedTokens5m === undefined ? undefined : `${Math.round((cachedTokens5m / promptTokens5m) * 100)} %`;
+  return promptTokens5m === undefined || promptTokens5m === 0 || cachedTokens5m === undefined ? undefined : `${formatWholePercent(cachedTokens5m / promptTokens5m)} %`;
 }
 
 /** Errors and warnings that nobody dismissed, with the shape of the worst; nothing when there are none: quiet is good. */

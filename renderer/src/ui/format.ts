@@ -74,6 +74,13 @@ export function formatPercent(share: number): string {
   return percent >= 100 || percent <= 0 ? integer.format(percent) : oneDigit.format(percent);
 }
 
+/** 0..1 as `46`, where there is room for no more; as above, only nothing reads 0, and only all reads 100. */
+export function formatWholePercent(share: number): string {
+  const percent = share * 100;
+  if (percent > 0 && percent < 0.5) return '< 1';
+  return percent < 100 && percent >= 99.5 ? '> 99' : integer.format(percent);
+}
+
 /** How long ago, in tenths of a second while that matters, so that the unit does not flicker: `0.9 s ago`, `3 m 12 s ago`. */
 export function formatAgo(ms: number): string {
   const bounded = Math.max(0, ms);

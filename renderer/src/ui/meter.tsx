@@ -1,5 +1,5 @@
 import type { ReactElement } from 'react';
-import { ABSENT, formatPercent } from './format.ts';
+import { ABSENT, formatPercent, formatWholePercent } from './format.ts';
 import classes from './ui.module.css';
 
 /** A share of a capacity as bar and figure. Above `warnAt` (default 0.95) the bar says so in colour and word on hover. */
@@ -22,7 +22,7 @@ export function Meter({ share, label, warnAt = 0.95 }: { readonly share: number 
           style={{ display: 'block', width: `${(bounded * 100).toFixed(1)}%` }}
         />
       </span>
-      <span className={classes.meterText}>{Math.round(share * 100)} %</span>
+      <span className={classes.meterText}>{formatWholePercent(share)} %</span>
     </span>
   );
 }

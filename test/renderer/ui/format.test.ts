@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatAgo, formatBytes, formatClockGap, formatCompact, formatCount, formatDuration, formatMs, formatPercent, formatRate } from '../../../renderer/src/ui/format.ts';
+import { formatAgo, formatBytes, formatClockGap, formatCompact, formatCount, formatDuration, formatMs, formatPercent, formatRate, formatWholePercent } from '../../../renderer/src/ui/format.ts';
 
 const plain = (text: string): string => text.replaceAll('\u2009', ' ');
 
@@ -29,6 +29,10 @@ describe('format', () => {
 
   it.each([[0, '0'], [0.00007, '< 0.1'], [0.0004999, '< 0.1'], [0.0005, '0.1'], [0.462, '46.2'], [1, '100'], [0.9999, '> 99.9'], [0.9994, '99.9'], [0.999, '99.9']])('formatPercent(%d)', (share, text) => {
     expect(formatPercent(share)).toBe(text);
+  });
+
+  it.each([[0, '0'], [0.0005, '< 1'], [0.005, '1'], [0.464, '46'], [0.994, '99'], [0.996, '> 99'], [1, '100']])('formatWholePercent(%d)', (share, text) => {
+    expect(formatWholePercent(share)).toBe(text);
   });
 
   it('keeps one unit for short ages, and never shows a negative one', () => {

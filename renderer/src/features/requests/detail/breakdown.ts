@@ -2,7 +2,7 @@
 import type { RequestDetail, RequestRow, TtftBreakdown } from '#shared/request.ts';
 import type { Phase } from '#shared/vocabulary.ts';
 import { PHASE_LABEL } from '../../../theme/palette.ts';
-import { formatDuration, formatMs } from '../../../ui/format.ts';
+import { formatDuration, formatMs, formatWholePercent } from '../../../ui/format.ts';
 
 export interface BreakdownPart {
   readonly phase: Phase;
@@ -33,7 +33,7 @@ export function gaugeSentences(detail: RequestDetail): readonly string[] {
       `${gauges.inFlight} in flight`,
       gauges.running === undefined ? undefined : `running ${gauges.running}`,
       gauges.waiting === undefined ? undefined : `waiting ${gauges.waiting}`,
-      gauges.kvUsage === undefined ? undefined : `KV ${Math.round(gauges.kvUsage * 100)} %`,
+      gauges.kvUsage === undefined ? undefined : `KV ${formatWholePercent(gauges.kvUsage)} %`,
       gauges.scrapeAgeMs === undefined ? undefined : `scraped ${formatDuration(gauges.scrapeAgeMs)} before`,
     ].filter((part) => part !== undefined);
     return [`${leg.instanceName} at send: ${parts.join(', ')}`];
