@@ -10,6 +10,7 @@ import type {
 import type { FindingsPage } from './findings.ts';
 import { InstanceIdSchema, RecordIdSchema, StreamIdSchema, type InstanceId, type StreamId } from './ids.ts';
 import { InstanceSpecSchema, type InstanceView } from './instance.ts';
+import type { KvNotes } from './kv-notes.ts';
 import type { KvBlockView, ResidentCount } from './kv.ts';
 import { ProtocolChangeSchema, type ConnectorStatus, type ProtocolSettings } from './protocol.ts';
 import type { Quantiles } from './quantiles.ts';
@@ -129,6 +130,7 @@ export const OPERATION_INPUTS = {
     limit: z.number().int().min(1).max(2000).default(200),
   }),
   'kv.rates': z.strictObject({}),
+  'kv.notes': z.strictObject({ stream: StreamIdSchema }),
   'kv.clear': z.strictObject({}),
   /** The raw frames of the message that a row of the KV events view came from. */
   'kv.frames': z.strictObject({ n: z.number().int().min(1) }),
@@ -214,6 +216,7 @@ export interface OperationOutputs {
   'kv.blocks': ResidentPage;
   /** Whole steps of `stepS` seconds, oldest first, the newest at the end; fewer where a stream is not watched for two minutes yet; null where it was not connected throughout. */
   'kv.rates': { readonly stepS: number; readonly streams: readonly { readonly stream: StreamId; readonly perSecond: readonly (number | null)[] }[] };
+  'kv.notes': KvNotes;
   'kv.clear': { readonly cleared: number };
   'kv.frames': RawFrames;
   'cache.hits': CacheHits;
@@ -262,6 +265,7 @@ export const OPERATION_INFO: Readonly<Record<OperationName, OperationInfo>> = {
   'requests.clear': { title: 'Clear requests', kind: 'destructive', summary: 'Forget all finished request records.' },
   'kv.blocks': { title: 'Resident blocks', kind: 'query', summary: 'Blocks resident per stream and medium.' },
   'kv.rates': { title: 'Rates of streams', kind: 'query', summary: 'Events per second of every stream over the last two minutes.' },
+  'kv.notes': { title: 'Notes of a stream', kind: 'query', summary: 'When a KV-event stream last connected, missed batches, restarted or was cleared, and what came of it.' },
   'kv.clear': { title: 'Clear KV events', kind: 'destructive', summary: 'Forget the listed KV events (not the resident blocks).' },
   'kv.frames': { title: 'Raw frames', kind: 'query', summary: 'The frames that a KV event came in, as hex and decoded.' },
   'cache.hits': { title: 'Cache hits', kind: 'query', summary: 'Hit rates over time, by source, and where sources disagree.' },

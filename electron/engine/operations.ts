@@ -99,6 +99,7 @@ function createHandlers(parts: EngineParts, state: () => EngineState): Handlers 
     'kv.blocks': (input) => cache.index.blocks(input),
     'kv.clear': () => ({ cleared: kvEvents.log.clear() }),
     'kv.rates': () => kvEvents.rates(),
+    'kv.notes': ({ stream }) => kvEvents.notes(stream),
     'kv.frames': ({ n }) => kvEvents.frames(n),
     'cache.hits': (input) => parts.cacheHits.query(input, fleet.list()),
     ...cache.answers,

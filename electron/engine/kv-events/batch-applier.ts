@@ -164,7 +164,7 @@ export class BatchApplier {
     this.tracker.begin(0);
     this.topics.clear();
     this.#endEpoch({ ended, reason });
-    this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone` }, receivedAtUnixMs);
+    this.notice({ kind: 'restart', note: `${reason}: the engine started anew, its blocks are gone`, facts: { kind: 'ended', epoch: ended } }, receivedAtUnixMs);
   }
 
   /** Gives up the current epoch, whose batches may be of another life or publisher. The next batch makes first contact. */
@@ -172,7 +172,7 @@ export class BatchApplier {
     const ended = this.tracker.epoch;
     this.tracker.disown();
     this.#endEpoch({ ended, reason });
-    this.notice({ kind: 'restart', note: `${reason}: the blocks known so far are given up` }, receivedAtUnixMs);
+    this.notice({ kind: 'restart', note: `${reason}: the blocks known so far are given up`, facts: { kind: 'ended', epoch: ended } }, receivedAtUnixMs);
   }
 
   /** A notice about the stream rather than about one message. */
@@ -194,7 +194,7 @@ export class BatchApplier {
       if (arrival.isReconnected) this.topics.clear();
       this.#endEpoch({ ended, reason });
       const note = `sequence went back from ${lastSeq} to ${seq} and ${reason}: the engine started anew, its blocks are gone`;
-      this.#sink.onNotice({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false }, { kind: 'restart', note });
+      this.#sink.onNotice({ epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false }, { kind: 'restart', note, facts: { kind: 'ended', epoch: ended } });
       verdict = tracker.judge(seq, hints);
     }
     if (verdict.kind === 'duplicate') {
@@ -210,7 +210,8 @@ export class BatchApplier {
       const isTaken = this.#sink.onGap(gap);
       tracker.found(gap);
       const context: BatchContext = { epoch: tracker.epoch, seq, tsUnixMs, receivedAtUnixMs, isReplayed: false };
-      this.#sink.onNotice(context, { kind: 'gap', note: gapNote(gap, arrival.droppedBefore) + (isTaken ? '; asking for them' : '') });
+      const note = gapNote(gap, arrival.droppedBefore) + (isTaken ? '; asking for them' : '');
+      this.#sink.onNotice(context, { kind: 'gap', note, facts: { kind: 'found', gap, refused: arrival.droppedBefore, isAsked: isTaken } });
       if (isTaken) return 'held';
       tracker.settle(0, gap.to - gap.from + 1);
       this.lose(gap);

@@ -20,7 +20,7 @@ import { batchRange } from './batch-applier.ts';
 import { readSequence } from './decode-batch.ts';
 import { EmptyReplay, keepsNone } from './empty-replay.ts';
 import { DEFAULT_LIMITS, type FillLimits, type GapFillerOptions } from './gap-filler-options.ts';
-import type { Notice } from './kv-row.ts';
+import type { Notice, NoticeFacts } from './kv-row.ts';
 import { badRepliesText, requestReplay, type ReplayLayout } from './replay-client.ts';
 import type { GapRange } from './stream-tracker.ts';
 
@@ -333,7 +333,8 @@ export class GapFiller {
     const { tracker } = applier;
     const count = gap.to - gap.from + 1;
     if (this.#empty.isKnown && tracker.epoch === this.#assumedEpoch && tracker.joinLate(gap)) {
-      this.#say('lost', `${neverSeen(count, gap.to + 1)}: ${reason ?? 'the engine no longer keeps them'}`);
+      const why = reason ?? 'the engine no longer keeps them';
+      this.#say('lost', `${neverSeen(count, gap.to + 1)}: ${why}`, { kind: 'unseen', gap, reason: why });
       return;
     }
     const isOpen = tracker.epoch === gap.epoch && (tracker.expected ?? 0) <= gap.to;
@@ -342,11 +343,11 @@ export class GapFiller {
     const filled = isVoid ? 0 : this.#filledInGap;
     if (isOpen && !isVoid) applier.lose({ ...gap, from: Math.max(gap.from, tracker.expected ?? 0) });
     tracker.settle(filled, count - filled);
-    if (filled > 0) this.#say('filled', filled === count ? `${batchRange(gap, 'came', 'came')} by replay` : `${filled} of ${count} missing batches (${gap.from} to ${gap.to}) came by replay`);
+    if (filled > 0) this.#say('filled', filled === count ? `${batchRange(gap, 'came', 'came')} by replay` : `${filled} of ${count} missing batches (${gap.from} to ${gap.to}) came by replay`, { kind: 'came', gap, batches: filled });
     if (filled === count) return;
     const what = filled === 0 ? batchRange(gap, 'is', 'are') : `${count - filled} of ${count} missing batches (${gap.from} to ${gap.to}) are`;
     const why = reason ?? (tracker.epoch === gap.epoch && !isVoid ? 'the engine no longer keeps them' : 'the engine that had them is gone');
-    this.#say('lost', `${what} lost: ${why}`);
+    this.#say('lost', `${what} lost: ${why}`, { kind: 'gone', gap, batches: count - filled, reason: why });
   }
 
   /** What a replay brought that no live batch was waiting for. */
@@ -367,8 +368,8 @@ export class GapFiller {
     this.#retryAtMs = performance.now() + Math.min(MAX_BACK_OFF_MS, this.#limits.backOffMs * 2 ** (this.#failures - 1));
   }
 
-  #say(kind: Notice['kind'], note: string): void {
-    this.#options.applier.notice({ kind, note }, Date.now());
+  #say(kind: Notice['kind'], note: string, facts?: NoticeFacts): void {
+    this.#options.applier.notice({ kind, note, ...(facts !== undefined && { facts }) }, Date.now());
   }
 }
 

@@ -9,6 +9,7 @@ import type { RawFrames } from '#shared/cache.ts';
 import { errorMessage } from '#shared/errors.ts';
 import { streamId, type InstanceId, type StreamId } from '#shared/ids.ts';
 import type { KvEventsConfig } from '#shared/instance.ts';
+import type { KvNotes } from '#shared/kv-notes.ts';
 import type { KvRow, KvStreamView } from '#shared/kv.ts';
 import type { OperationOutputs } from '#shared/operations.ts';
 import { silentLogger, type Logger } from '../log.ts';
@@ -25,6 +26,7 @@ import { RATE_STEP_S } from './rate-window.ts';
 import { rawFrames } from './raw-frames.ts';
 import { SharedBindings } from './shared-bindings.ts';
 import type { GapRange } from './stream-tracker.ts';
+import { unknownStream } from './unknown-stream.ts';
 import type { ComputedPrompt } from './untold-stores.ts';
 
 export interface KvEventsOptions {
@@ -203,6 +205,16 @@ export class KvEvents {
   /** Events per second of every stream over the last two minutes; null where its connection was down. */
   rates(): OperationOutputs['kv.rates'] {
     return { stepS: RATE_STEP_S, streams: this.#all().map((stream) => ({ stream: stream.identity.id, perSecond: stream.rateHistory().map((rate) => rate ?? null) })) };
+  }
+
+  /**
+   * What happened to a stream last.
+   * @throws PdscopeError `kv_stream_unknown`.
+   */
+  notes(id: StreamId): KvNotes {
+    const found = this.#all().find(({ identity }) => identity.id === id);
+    if (found === undefined) throw unknownStream(id);
+    return found.notes();
   }
 
   /** Over all streams, last five seconds. */

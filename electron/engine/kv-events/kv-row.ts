@@ -9,6 +9,7 @@ import { hashCount, keyHex, type BlockHashes } from './block-hashes.ts';
 import type { ExtraKey, KvEvent, UnreadFields } from './kv-event.ts';
 import { RAW_JSON_CHARS, rawJson } from './raw-json.ts';
 import type { RowShape } from './row-shape.ts';
+import type { GapRange } from './stream-tracker.ts';
 import { copyOfRun, runOf, type WordRun } from './word-run.ts';
 
 /** Which stream, as rows and views name it. */
@@ -32,7 +33,20 @@ export interface RowSource {
 export interface Notice {
   readonly kind: 'gap' | 'filled' | 'lost' | 'restart' | 'error';
   readonly note: string;
+  /** What the sentence says of a gap or of the engine's life, for the notes of the stream (stream-notes.ts). */
+  readonly facts?: NoticeFacts;
 }
+
+export type NoticeFacts =
+  /** `refused` by pdscope's own queue, just before; may be more than are missing. */
+  | { readonly kind: 'found'; readonly gap: GapRange; readonly refused: number; readonly isAsked: boolean }
+  /** So many of the gap's batches came by replay; the others are lost. */
+  | { readonly kind: 'came'; readonly gap: GapRange; readonly batches: number }
+  | { readonly kind: 'gone'; readonly gap: GapRange; readonly batches: number; readonly reason: string }
+  /** It was none: sent before the stream was joined. */
+  | { readonly kind: 'unseen'; readonly gap: GapRange; readonly reason: string }
+  /** The epoch is over. */
+  | { readonly kind: 'ended'; readonly epoch: number };
 
 export type RowEvent = KvEvent | Notice;
 

@@ -2,6 +2,7 @@
  * One KV-event stream: a receiver of one data-parallel rank of an instance, and its state as views show it. Owns no
  * history: rows go to the log that all streams share, events to an observer, and blocks are counted by who keeps them.
  */
+import type { KvNotes } from '#shared/kv-notes.ts';
 import type { KvConfidence, KvCoverage, KvStreamState, KvStreamView } from '#shared/kv.ts';
 import type { BatchContext, BatchSink } from './batch-applier.ts';
 import { hashCount } from './block-hashes.ts';
@@ -16,6 +17,7 @@ import type { RowSource, StreamIdentity } from './kv-row.ts';
 import { RateWindow } from './rate-window.ts';
 import type { SharedBindings } from './shared-bindings.ts';
 import { StreamReceiver, type SharedIntake, type StreamReceiverOptions } from './stream-receiver.ts';
+import { StreamNotes } from './stream-notes.ts';
 import type { GapRange } from './stream-tracker.ts';
 import type { SocketPhase, SubSocketOptions } from './sub-socket.ts';
 import { UntoldStores, type ComputedPrompt } from './untold-stores.ts';
@@ -67,6 +69,7 @@ export class KvStream {
   readonly #options: KvStreamOptions;
   readonly #receiver: StreamReceiver;
   readonly #rate = new RateWindow(performance.now());
+  readonly #notes = new StreamNotes();
   #phase: SocketPhase = 'connecting';
   #reason: string | undefined;
   /** Since when it is connected; infinity while it is not. */
@@ -140,6 +143,11 @@ export class KvStream {
   /** Events per second that came live, in steps of two seconds, of two minutes at most; oldest first. Undefined for steps in which the connection was down. */
   rateHistory(): readonly (number | undefined)[] {
     return this.#rate.history(performance.now());
+  }
+
+  /** What happened to it last, rarer things than batches. */
+  notes(): KvNotes {
+    return this.#notes.view();
   }
 
   /** How far cache numbers of this stream can be trusted (confidence.ts). */
@@ -336,6 +344,7 @@ export class KvStream {
       this.#connectedAtUnixMs = Number.POSITIVE_INFINITY;
       this.#rate.pause(performance.now());
     }
+    if (phase !== this.#phase) this.#notes.phase(phase, reason, Date.now());
     this.#phase = phase;
     this.#reason = reason;
     this.#options.onPhase(phase, reason);
@@ -358,7 +367,10 @@ export class KvStream {
       onUnreadable: ({ epoch, seq }) => {
         if (seq !== undefined) observer?.onLost?.(identity, { from: seq, to: seq, epoch });
       },
-      onNotice: (context, notice) => log.append(rowSource(identity, context), notice),
+      onNotice: (context, notice) => {
+        log.append(rowSource(identity, context), notice);
+        this.#notes.notice(notice, context.receivedAtUnixMs);
+      },
       onBatch: (events) => observer?.onBatch?.(identity, events),
       onEvent: (context, event) => this.#onEvent(context, event),
       onMessage: ({ receivedAtUnixMs }, frames) => ring.add(log.lastChange() + 1, receivedAtUnixMs, frames),
@@ -374,7 +386,10 @@ export class KvStream {
     log.append(this.#source, event);
     observer?.onEvent?.(this.identity, context, event);
     if (event.kind === 'removed') this.#removedBlocks += hashCount(event.hashes);
-    else if (event.kind === 'cleared') this.#clearMark = this.#mark();
+    else if (event.kind === 'cleared') {
+      this.#clearMark = this.#mark();
+      this.#notes.cleared(context.receivedAtUnixMs);
+    }
   }
 }
 

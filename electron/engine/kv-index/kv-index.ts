@@ -7,11 +7,11 @@
  * into the tree, and find their place when their chain is told.
  */
 import type { BlockName } from '#shared/cache.ts';
-import { PdscopeError } from '#shared/errors.ts';
 import type { StreamId } from '#shared/ids.ts';
 import type { ParsedOperationInput, ResidentPage } from '#shared/operations.ts';
 import type { BlockBooks } from '../kv-events/block-books.ts';
 import type { StreamIdentity } from '../kv-events/kv-row.ts';
+import { unknownStream } from '../kv-events/unknown-stream.ts';
 import type { Explanation, IndexTotals, NodeId, PrefixAnswer } from './answers.ts';
 import { BlockGraph } from './block-graph.ts';
 import { listBlocks } from './block-list.ts';
@@ -145,8 +145,4 @@ export class KvIndex implements BlockBooks {
     if (stream === undefined) throw unknownStream(id);
     return stream;
   }
-}
-
-function unknownStream(id: StreamId): PdscopeError {
-  return new PdscopeError('kv_stream_unknown', `No KV event stream ${id} is attached; it may have been removed.`);
 }

@@ -100,6 +100,37 @@ describe('KvEventsView', () => {
     expect(globalThis.location.hash).toContain('q=stream%3AD2%2F0');
   });
 
+  it('tells beside a stream when it missed batches or restarted, and what came of it', async () => {
+    const { page, transport } = await show(events(1, 3));
+    await using _ = page;
+    const at = new Date(2026, 10, 20, 12, 3, 22, 104).getTime();
+    const asked: string[] = [];
+    transport.answer('kv.notes', ({ stream }) => {
+      asked.push(stream);
+      return {
+        notes: [
+          { kind: 'cleared', atUnixMs: at + 9000, firstAtUnixMs: at + 2000, times: 4 },
+          { kind: 'gap', atUnixMs: at + 1000, from: 500, to: 509, epoch: 2, refused: 10, fate: { state: 'settled', filled: 4, lost: 6, afterMs: 1200, reason: 'the engine no longer keeps them' } },
+          { kind: 'restart', atUnixMs: at + 500, epoch: 1, text: 'its clock is newer: the engine started anew' },
+          { kind: 'gap', atUnixMs: at, from: 410, to: 412, epoch: 1, refused: 0, fate: { state: 'settled', filled: 3, lost: 0, afterMs: 38 } },
+        ],
+        older: 7,
+      };
+    });
+    const line = [...page.root.querySelectorAll('details tbody tr')].find((one) => one.textContent?.startsWith('D2/0'));
+    await act(async () => line?.querySelector<HTMLElement>('button[title*="Show when, and what came of it"]')?.click());
+    const lines = (): readonly string[] => [...document.body.querySelectorAll('[aria-label="What happened to D2/0"] dl > div')].map((one) => one.textContent?.replaceAll(/\s/gu, ' ') ?? '');
+    await page.until(() => lines().length > 0);
+    expect(asked[0]).toBe('d2/0');
+    expect(lines()).toEqual([
+      '12:03:31.104× all blocks cleared, 4 times since 12:03:24.104',
+      '12:03:23.104▲ gap of 10 batches (500 to 509), all refused by pdscope’s own full queue, 4 filled by replay and 6 lost 1.2 s later: the engine no longer keeps them',
+      '12:03:22.604▲ epoch 1 is over: its clock is newer: the engine started anew',
+      '12:03:22.104✓ gap of 3 batches (410 to 412), filled by replay 38 ms later',
+    ]);
+    expect(document.body.textContent).toContain('newest first; 7 older notes are not kept');
+  });
+
   it('stays small under a flood, and owns up to what was left out', async () => {
     const { page, transport } = await show(events(1, 100));
     await using _ = page;

@@ -13,6 +13,7 @@ import { Num } from '../../ui/num.tsx';
 import { InstanceName } from '../../ui/role-mark.tsx';
 import { Sparkline } from '../../ui/sparkline.tsx';
 import { StateMark } from '../../ui/state-mark.tsx';
+import { NotesMark } from './notes-mark.tsx';
 import { OddMark } from './odd-mark.tsx';
 import classes from './kv-events.module.css';
 
@@ -114,11 +115,11 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
       <td data-align="end"><TrustMark trust={trustOfStreams([stream])} /></td>
       <td data-align="end"><Num value={isUnseen ? undefined : stream.eventsPerSecond} format={formatRate} /></td>
       <td><Sparkline values={padded} color={role === undefined ? 'var(--pd-text-dim)' : ROLE_COLOR[role]} label={`${name}: events per second, ${known.length === 0 ? 'not known yet' : `up to ${formatRate(Math.max(...known))}`}`} /></td>
-      <td data-align="end" className={gap.isWarning ? classes.warning : undefined} title={gap.title}>{isUnseen ? <span className={classes.dim}>{ABSENT}</span> : gap.words}</td>
+      <td data-align="end" className={gap.isWarning ? classes.warning : undefined}>{isUnseen ? <span className={classes.dim} title={gap.title}>{ABSENT}</span> : <NotesMark stream={stream.id} name={name} title={gap.title}>{gap.words}</NotesMark>}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
       <td data-align="end" className={classes.mono}>{stream.lastSeq ?? ABSENT}</td>
-      <td data-align="end" className={stream.epochs > 1 ? classes.warning : undefined}>{stream.epochs}</td>
+      <td data-align="end" className={stream.epochs > 1 ? classes.warning : undefined}>{stream.epochs > 1 ? <NotesMark stream={stream.id} name={name} title="The engine started anew">{stream.epochs}</NotesMark> : stream.epochs}</td>
       <td data-align="end"><Num value={stream.lagMs} format={formatClockGap} /></td>
       <td data-align="end"><OddMark stream={stream} /></td>
       <td className={classes.dim}>{stream.encoding === undefined ? ABSENT : `${stream.encoding}, ${stream.hashForm ?? 'no hash yet'}`}</td>
