@@ -1,13 +1,16 @@
 import type { ReactElement } from 'react';
 import type { HitDisagreement } from '#shared/cache.ts';
+import { useEngineState } from '../../stores/engine-context.tsx';
 import { formatCompact, formatPercent } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
 import { SectionHead } from '../../ui/section-head.tsx';
 import { SOURCE_LOOK } from './hit-sources.ts';
+import { InstanceOrFleet } from './instance-or-fleet.tsx';
 import classes from './cache.module.css';
 
 /** Sources that should agree and do not, with what that usually means. */
 export function DisagreementTable({ disagreements }: { readonly disagreements: readonly HitDisagreement[] }): ReactElement {
+  const roles = new Map(useEngineState()?.instances.map(({ id, role }) => [String(id), role]));
   const widestFirst = [...disagreements].sort((a, b) => Math.abs(b.leftRate - b.rightRate) - Math.abs(a.leftRate - a.rightRate));
   return (
     <section className={classes.block} aria-label="Disagreements">
@@ -26,7 +29,7 @@ export function DisagreementTable({ disagreements }: { readonly disagreements: r
             <tbody>
               {widestFirst.map(({ instance, instanceName, left, right, leftRate, rightRate, promptTokens, meaning }) => (
                 <tr key={`${instance}${left}${right}`}>
-                  <th scope="row">{instanceName}</th>
+                  <th scope="row"><InstanceOrFleet role={roles.get(instance)} name={instanceName} /></th>
                   <td title={SOURCE_LOOK[left].meaning}>{SOURCE_LOOK[left].label}</td>
                   <td data-align="end">{promptTokens === undefined ? `${formatPercent(leftRate)} %` : `of ${formatCompact(promptTokens.left)} tokens`}</td>
                   <td title={SOURCE_LOOK[right].meaning}>{SOURCE_LOOK[right].label}</td>

@@ -1,14 +1,14 @@
 import type { ReactElement } from 'react';
 import { HIT_SOURCES } from '#shared/cache.ts';
-import { ROLES, type Role } from '#shared/vocabulary.ts';
+import { ROLES } from '#shared/vocabulary.ts';
 import { TrustMark } from '../../blocks/trust-mark.tsx';
 import { useTrustOf } from '../../blocks/use-trust.ts';
 import { useEngineState } from '../../stores/engine-context.tsx';
 import { ABSENT, formatCompact, formatInteger, formatPercent } from '../../ui/format.ts';
 import table from '../../ui/plain-table.module.css';
-import { InstanceName } from '../../ui/role-mark.tsx';
 import { sampleWords, type HitTableRow } from './hit-rows.ts';
 import { SOURCE_LOOK } from './hit-sources.ts';
+import { InstanceOrFleet } from './instance-or-fleet.tsx';
 import classes from './cache.module.css';
 
 /** Every instance by every source, over the window: the table behind the chart. */
@@ -52,8 +52,4 @@ export function HitTable({ rows: unordered }: { readonly rows: readonly HitTable
       </table>
     </div>
   );
-}
-
-function InstanceOrFleet({ role, name }: { readonly role: Role | undefined; readonly name: string }): ReactElement {
-  return role === undefined ? <>{name}</> : <InstanceName role={role} name={name} />;
 }

@@ -118,7 +118,7 @@ function StreamLine({ stream, instance, nowUnixMs, rates, steps, onPick }: Strea
       <td data-align="end" className={gap.isWarning ? classes.warning : undefined}>{isUnseen ? <span className={classes.dim} title={gap.title}>{ABSENT}</span> : <NotesMark stream={stream.id} name={name} title={gap.title}>{gap.words}</NotesMark>}</td>
       <td>{replay === undefined ? <span className={classes.dim}>{ABSENT}</span> : <StateMark tone={replay.tone} title={replay.title}>{replay.words}</StateMark>}</td>
       <td data-align="end" title={coverageWords(stream.coverage)}>{stream.coverage?.share === undefined ? <span className={classes.dim}>{ABSENT}</span> : `${formatPercent(stream.coverage.share)} %`}</td>
-      <td data-align="end" className={classes.mono}>{stream.lastSeq ?? ABSENT}</td>
+      <td data-align="end" className={classes.mono}>{stream.lastSeq === undefined ? ABSENT : formatInteger(stream.lastSeq)}</td>
       <td data-align="end" className={stream.epochs > 1 ? classes.warning : undefined}>{stream.epochs > 1 ? <NotesMark stream={stream.id} name={name} title="The engine started anew">{stream.epochs}</NotesMark> : stream.epochs}</td>
       <td data-align="end"><Num value={stream.lagMs} format={formatClockGap} /></td>
       <td data-align="end"><OddMark stream={stream} /></td>
